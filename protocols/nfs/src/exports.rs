@@ -1,5 +1,6 @@
-//! What is shared, as one tree: names of datasets lead to their file systems. What lies between is a file system without contents.
-//! A client sees only what it may use, and the way there.
+//! The shared file systems as one tree: the names of datasets are paths to their file systems. The
+//! directories between them are a file system without files. A client sees only the file systems
+//! that it may use, and the paths to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,19 +19,20 @@ use crate::rpc::Credential;
 use crate::sharenfs::{Access, Security, Share, Transport};
 use crate::snapshots;
 
-/// Names between the root and a file system.
+/// Path components between the root and a file system.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a name in the tree.
 const NAME_BYTES_MAX: usize = 255;
-/// Who is no user, in the tree's own directories.
+/// The owner `nobody` of the tree's own directories.
 const NOBODY: u32 = 65_534;
-/// The root of the tree's own directories. Their numbers are hashes of their paths (FNV-1a), which begin with this.
+/// The root of the tree's own directories. Node numbers are FNV-1a hashes of the paths, starting
+/// with this value.
 const ROOT: Node = Node {
     object: 0xcbf2_9ce4_8422_2325,
     generation: 0,
 };
 
-/// Where a call comes from.
+/// The source of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The client's address.
@@ -39,12 +41,12 @@ pub struct Source {
     pub port: u16,
     /// How its connection is secured.
     pub transport: Transport,
-    /// How the call says who makes it.
+    /// The security flavor of the call.
     pub security: Security,
 }
 
 impl Source {
-    /// This machine.
+    /// The local host.
     pub const LOCAL: Self = Self {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 1,
@@ -52,72 +54,73 @@ impl Source {
         security: Security::System,
     };
 
-    /// The IPv4 address or IPv6 network that bounds count for.
+    /// The IPv4 address or IPv6 network that limits count for.
     pub fn network(&self) -> IpAddr {
         serving::network(self.address)
     }
 }
 
-/// A file system to be shared.
+/// A file system to share.
 #[derive(Clone)]
 pub struct Shared {
-    /// Its place in the tree: the name of its dataset, without a `/` in front. Empty is the root.
+    /// Its path in the tree: the name of its dataset, without a leading `/`. Empty is the root.
     pub name: String,
-    /// Who may use it, and as whom.
+    /// Clients that may use it, and the identity that they get.
     pub share: Share,
-    /// It.
+    /// The file system.
     pub files: Arc<dyn FileSystem>,
 }
 
-/// Why something cannot be shared.
+/// Why a set of file systems cannot be shared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
-    /// Two have one identity.
+    /// Two file systems have one identity.
     #[error(
         "the file systems {one:?} and {other:?} have the same identity: share only one of them"
     )]
     SameIdentity {
-        /// One.
+        /// The first name.
         one: String,
-        /// The other.
+        /// The second name.
         other: String,
     },
-    /// The name leads nowhere.
+    /// The name is invalid.
     #[error("{name:?} cannot be the name of a share")]
     BadName {
-        /// It.
+        /// The name.
         name: String,
     },
 }
 
-/// A file system that is served.
+/// A shared file system.
 pub struct Export {
     /// Its name in the tree.
     pub name: Arc<str>,
-    /// It.
+    /// The file system.
     pub files: Arc<dyn FileSystem>,
     /// Its identity.
     pub id: FileSystemId,
-    /// Where calls are counted that end in it.
+    /// Counters of its calls.
     pub activity: Arc<Activity>,
-    /// Who may use it; nothing for the tree's own directories, which everybody may look at.
+    /// Access rules; `None` for the tree's own directories, which are readable by every client.
     share: Option<Share>,
-    /// Where it hangs.
+    /// The directory of the tree that it covers.
     junction: u64,
 }
 
 impl Export {
-    /// A call that ended here, and moved something.
+    /// Describes a call in this file system that transferred data.
     pub(crate) fn used(&self, moved: Moved) -> Used {
         Used::of(&self.name, &self.activity, moved)
     }
 
-    /// Its root. One that is not open is opened. Of one that cannot be, it is no node; [`Self::check_open`] tells.
+    /// Returns its root and opens the file system if necessary. On failure the root is an invalid
+    /// node; [`Self::check_open`] returns the error.
     pub fn root(&self) -> Node {
         self.files.root()
     }
 
-    /// [`FileError::NotReady`] if it cannot be opened now.
+    /// Returns [`FileError::NotReady`] if it cannot be opened now.
     pub fn check_open(&self) -> Done {
         if !self.files.is_open() {
             self.files.attributes(self.files.root())?;
@@ -125,7 +128,7 @@ impl Export {
         Ok(())
     }
 
-    /// What a client may do.
+    /// Returns the access of a client.
     pub fn access(&self, from: &Source) -> Option<Access> {
         match &self.share {
             Some(share) if !share.allows(from.transport) => None,
@@ -134,19 +137,19 @@ impl Export {
         }
     }
 
-    /// Whether a client may use it that secures its connection as the share says.
+    /// Whether a client may use it over a connection secured as the share requires.
     fn admits(&self, from: &Source) -> bool {
         let share = self.share.as_ref();
         share.is_none_or(|share| share.access(from.address, from.port).is_some())
     }
 
-    /// Whether calls may say so who makes them.
+    /// Whether this security flavor is accepted.
     pub fn takes(&self, security: Security) -> bool {
         let share = self.share.as_ref();
         share.is_none_or(|share| share.securities().contains(&security))
     }
 
-    /// As whom a client acts.
+    /// Maps a credential to an identity.
     pub fn identity(&self, who: &Credential) -> Identity {
         match (&self.share, who.user()) {
             (Some(share), Some(user)) => share.identity(user),
@@ -159,7 +162,7 @@ impl Export {
         }
     }
 
-    /// The handle of one of its nodes. What is in a snapshot is in a file system of its own.
+    /// Returns the handle of a node. Each snapshot is a file system of its own.
     pub fn handle(&self, node: Node) -> Handle {
         let (snapshot, node) = match &self.share {
             Some(_) => snapshots::split(node),
@@ -175,7 +178,7 @@ impl Export {
     }
 }
 
-/// An object of an export, by the export's number in [`Exports`].
+/// An object of an export. Exports are identified by their index in [`Exports`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The export.
@@ -185,63 +188,66 @@ pub struct Place {
 }
 
 impl Place {
-    /// Whether it is in a snapshot, or on the way to one: nothing can be changed there.
+    /// Whether it is in a snapshot or in the path to one, and therefore read-only.
     pub fn is_fixed(self) -> bool {
         self.export != 0 && snapshots::is_fixed(self.node)
     }
 }
 
-/// A directory of the tree. Clients that may use the file system of that name see its root there, others the tree's own directory.
+/// A directory of the tree. Clients that may use the file system of that name see its root instead
+/// of the directory.
 #[derive(Default)]
 struct Junction {
-    /// The one that it hangs in; of the root itself.
+    /// The parent directory; for the root, the root itself.
     parent: u64,
     children: BTreeMap<Vec<u8>, u64>,
     export: Option<usize>,
-    /// Exports that are here or below.
+    /// Exports in this directory or below.
     exports: Vec<usize>,
 }
 
-/// Everything that is shared. It does not change; another one takes its place.
+/// All shared file systems. Immutable; an update replaces it.
 pub struct Exports {
     exports: Vec<Export>,
     by_id: HashMap<FileSystemId, usize>,
-    /// Something that is to be shared cannot be read yet.
+    /// A file system to be shared cannot be read yet.
     is_incomplete: bool,
-    /// File systems that are closed for a while.
+    /// File systems that are temporarily closed.
     closed: Vec<FileSystemId>,
-    /// By the object number of the tree's own directory.
+    /// Directories by their object number.
     junctions: HashMap<u64, Junction>,
-    /// The names of all file systems, also of those that are not shared.
+    /// The names of all file systems, shared or not.
     names: BTreeSet<String>,
-    /// Signs the handles of clients.
+    /// Signs filehandles.
     key: HandleKey,
 }
 
-/// Why the bytes of a handle lead nowhere.
+/// Why a filehandle is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// They are no handle.
+    /// It is not a filehandle.
     Bad,
-    /// Its file system is not shared, or the client was not given this handle. A client that guesses cannot tell which.
+    /// Its file system is not shared, or the signature is wrong. A client that guesses handles
+    /// cannot distinguish the two.
     Stale,
-    /// Its file system may be one of those that cannot be read yet.
+    /// Its file system may be one that cannot be read yet.
     NotYet,
 }
 
-/// What a name in a directory belongs to.
+/// The owner of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameOwner {
     /// The directory itself, which may have an entry of that name.
     Directory,
-    /// A file system that the client sees there, or the way to one.
+    /// A file system that the client sees there, or a directory in the path to one.
     FileSystem(Place),
-    /// A file system that the client does not see. An entry of that name, which is older, can only be taken away.
+    /// A file system that the client does not see. An older entry with that name can only be
+    /// removed.
     Hidden,
 }
 
 impl NameOwner {
-    /// Refuses a new entry of a name that a file system has: it would be hidden.
+    /// Refuses a new entry with the name of a file system, because it would be hidden.
     pub fn check_new(self) -> Done {
         match self {
             Self::Directory => Ok(()),
@@ -249,7 +255,7 @@ impl NameOwner {
         }
     }
 
-    /// Refuses to remove or move an entry that the client does not see, because a file system hides it.
+    /// Refuses to remove or rename an entry that is hidden by a file system.
     pub fn check_old(self) -> Done {
         match self {
             Self::Directory | Self::Hidden => Ok(()),
@@ -257,7 +263,7 @@ impl NameOwner {
         }
     }
 
-    /// What looking for the entry of a directory returns.
+    /// Returns the result of a lookup of the entry.
     pub fn found(self, found: Done<Object>) -> Done<Object> {
         match self {
             Self::FileSystem(_) => Err(FileError::IsDirectory),
@@ -265,7 +271,7 @@ impl NameOwner {
         }
     }
 
-    /// The same, where a new entry was refused because the name is taken.
+    /// Returns the existing entry, if a new entry was refused because the name exists.
     pub fn taken(self, found: Done<Object>) -> Done<Object> {
         match (self, self.found(found)) {
             (Self::Hidden, Err(FileError::NotFound)) => Err(FileError::Exists),
@@ -274,18 +280,18 @@ impl NameOwner {
     }
 }
 
-/// A name that hangs in a directory.
+/// A child of a directory in the tree.
 pub struct Hanging<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// Where it leads.
+    /// The object.
     pub place: Place,
-    /// Where to go on in the directory after it.
+    /// The cookie to continue a listing after it.
     pub cookie: u64,
 }
 
 impl Exports {
-    /// The tree of these.
+    /// Builds the tree.
     pub fn new(shared: Vec<Shared>) -> Result<Self, ExportError> {
         let own = Export {
             name: "".into(),
@@ -314,22 +320,22 @@ impl Exports {
         Ok(tree)
     }
 
-    /// Nothing is shared.
+    /// Creates an empty tree.
     ///
-    /// # Panics
-    /// Never: there is nothing to refuse.
+    /// # Panics Never: an empty set has no conflict.
     pub fn none() -> Self {
         Self::new(Vec::new()).expect("there is nothing to refuse")
     }
 
-    /// The same, where something else is to be shared that cannot be read yet: clients that ask for it are told to wait.
+    /// Marks the tree as incomplete: some file systems cannot be read yet. Clients that use them
+    /// are delayed.
     #[must_use]
     pub fn with_more_to_come(mut self, more: bool) -> Self {
         self.is_incomplete = more;
         self
     }
 
-    /// The same, where these file systems are closed for a while: what clients have open and locked of them stays theirs.
+    /// Adds file systems that are temporarily closed. Clients retain their opens and locks of them.
     #[must_use]
     pub fn with_closed(mut self, closed: Vec<FileSystemId>) -> Self {
         self.is_incomplete |= !closed.is_empty();
@@ -337,21 +343,21 @@ impl Exports {
         self
     }
 
-    /// The same, where these are the names of all file systems: those that are not shared have their names, too.
+    /// Adds the names of all file systems, including those that are not shared.
     #[must_use]
     pub fn with_names(mut self, names: BTreeSet<String>) -> Self {
         self.names = names;
         self
     }
 
-    /// The same, with this key for the handles of clients.
+    /// Sets the key that signs filehandles.
     #[must_use]
     pub(crate) fn signed_by(mut self, key: HandleKey) -> Self {
         self.key = key;
         self
     }
 
-    /// The same, counted in `book`, which forgets file systems that are not shared any more.
+    /// Counts in `book`, which drops file systems that are no longer shared.
     #[must_use]
     pub(crate) fn counted_in(mut self, book: &mut Book) -> Self {
         book.keep_only(|id| self.by_id.contains_key(&id) || self.closed.contains(&id));
@@ -361,18 +367,18 @@ impl Exports {
         self
     }
 
-    /// The files of a file system that is shared.
+    /// Returns the files of a shared file system.
     pub fn files_of(&self, id: FileSystemId) -> Option<&Arc<dyn FileSystem>> {
         let index = self.by_id.get(&id.whole()).filter(|index| **index != 0)?;
         Some(&self.exports[*index].files)
     }
 
-    /// Whether a file system is closed for a while.
+    /// Whether a file system is temporarily closed.
     pub fn is_closed(&self, id: FileSystemId) -> bool {
         self.closed.contains(&id.whole())
     }
 
-    /// Whether all is here that is to be shared.
+    /// Whether all file systems to be shared are present.
     pub fn is_complete(&self) -> bool {
         !self.is_incomplete
     }
@@ -418,14 +424,14 @@ impl Exports {
         Ok(())
     }
 
-    /// Whether a client may use anything, or perhaps what is still to come.
+    /// Whether a client may use any file system, possibly one that is not present yet.
     pub fn admits(&self, from: &Source) -> bool {
         let mut shared = self.shared().iter();
         self.is_incomplete || shared.any(|export| export.admits(from))
     }
 
-    /// The ways to say who makes a call that are taken at a place, the best one first as the share says. In the tree's own directories those of
-    /// everything that the client may use.
+    /// Returns the accepted security flavors of an object, in the order of the share's preference.
+    /// The tree's own directories accept the flavors of every file system that the client may use.
     pub fn securities(&self, place: Place, from: &Source) -> Vec<Security> {
         if let Some(share) = &self.exports[place.export].share {
             return share.securities().to_vec();
@@ -445,17 +451,17 @@ impl Exports {
         std::iter::once(Security::System).chain(secured).collect()
     }
 
-    /// What is shared, in the order that it was given in.
+    /// Returns the shared file systems in their given order.
     pub fn shared(&self) -> &[Export] {
         &self.exports[1..]
     }
 
-    /// An export by its number.
+    /// Returns an export by its index.
     pub fn export(&self, index: usize) -> &Export {
         &self.exports[index]
     }
 
-    /// What a client sees at a directory of the tree.
+    /// Returns the object that a client sees at a directory of the tree.
     fn seen(&self, junction: u64, from: &Source) -> Option<Place> {
         let export = self.junctions.get(&junction)?.export;
         let export = export.filter(|index| self.exports[*index].access(from).is_some());
@@ -471,7 +477,7 @@ impl Exports {
         })
     }
 
-    /// The root of the tree.
+    /// Returns the root of the tree.
     pub fn root(&self, from: &Source) -> Place {
         self.seen(ROOT.object, from).unwrap_or(Place {
             export: 0,
@@ -479,25 +485,26 @@ impl Exports {
         })
     }
 
-    /// The handle of a place.
+    /// Returns the handle of an object.
     pub fn handle(&self, place: Place) -> Handle {
         self.exports[place.export].handle(place.node)
     }
 
-    /// Signs the handles of clients.
+    /// The key that signs filehandles.
     pub const fn key(&self) -> &HandleKey {
         &self.key
     }
 
-    /// The handle of a place, for clients.
+    /// Returns the signed filehandle of an object.
     pub fn sign(&self, place: Place) -> [u8; HANDLE_BYTES] {
         self.key.sign(self.handle(place))
     }
 
-    /// The place of a handle that a client was given. The handles of roots need no code: each client that may use them finds them.
+    /// Resolves a filehandle of a client. Filehandles of roots need no signature, because each
+    /// client that may use them can look them up.
     ///
-    /// A handle with a wrong code is stale, and not bad: a client that had a good one, before the pool had another key, finds the file
-    /// again by its name (RFC 8881, 15.1.2.1).
+    /// A filehandle with a wrong signature is stale, not bad: a client with a filehandle signed by
+    /// an earlier key repeats the lookup by name (RFC 8881, 15.1.2.1).
     pub fn found(&self, bytes: &[u8], now_ms: u64) -> Result<Place, NoPlace> {
         let is_root = |handle| {
             let place = self.place(handle);
@@ -507,7 +514,7 @@ impl Exports {
         let handle = handle.map_err(|bad| match bad {
             BadHandle::Form { .. } => NoPlace::Bad,
             BadHandle::Code => NoPlace::Stale,
-            // The root of one that is not open yet is not known.
+            // The root of a file system that is not open yet is unknown.
             BadHandle::Unsigned if self.is_incomplete => NoPlace::NotYet,
             BadHandle::Unsigned => NoPlace::Stale,
         })?;
@@ -517,19 +524,19 @@ impl Exports {
         })
     }
 
-    /// The place of a handle; nothing if its file system is not shared.
+    /// Returns the object of a handle; `None` if its file system is not shared.
     pub fn place(&self, handle: Handle) -> Option<Place> {
         let place = Place {
             export: *self.by_id.get(&handle.file_system.whole())?,
             node: snapshots::node_of(handle)?,
         };
-        // A directory of the tree may be gone. Each node has one handle.
+        // A directory of the tree may have been removed. Each node has one handle.
         let is_there =
             (place.export != 0 || self.junction(place).is_some()) && self.handle(place) == handle;
         is_there.then_some(place)
     }
 
-    /// The number of the tree's directory that a place is.
+    /// Returns the number of the directory in the tree.
     fn junction(&self, place: Place) -> Option<u64> {
         let export = &self.exports[place.export];
         if place.export != 0 {
@@ -539,7 +546,7 @@ impl Exports {
         (place.node.generation == 0 && self.junctions.contains_key(&number)).then_some(number)
     }
 
-    /// The number of the directory that the root of a file system covers.
+    /// Returns the number of the directory that the root of a file system covers.
     pub fn covered(&self, place: Place) -> Option<u64> {
         let (snapshot, node) = snapshots::split(place.node);
         if place.export != 0 && snapshot != 0 {
@@ -555,7 +562,8 @@ impl Exports {
         below.any(|index| self.exports[*index].access(from).is_some())
     }
 
-    /// What a name in a directory belongs to. Each operation that makes, links, renames, removes or looks up a name asks this first.
+    /// Returns the owner of a name in a directory. Each operation that creates, links, renames,
+    /// removes or resolves a name must call it first.
     pub fn owner(&self, directory: Place, name: &[u8], from: &Source) -> NameOwner {
         if let Some(place) = self.hanging(directory, name, from) {
             return NameOwner::FileSystem(place);
@@ -566,7 +574,8 @@ impl Exports {
         }
     }
 
-    /// Whether a name in a directory is that of a file system, or leads to one, whoever may use it.
+    /// Whether a name in a directory belongs to a file system or to the path to one, visible or
+    /// not.
     fn is_of_file_system(&self, directory: Place, name: &[u8]) -> bool {
         let Some(junction) = self.junction(directory) else {
             return false;
@@ -581,14 +590,15 @@ impl Exports {
         directory.export != 0 && self.names.contains(&format!("{above}/{name}"))
     }
 
-    /// What hangs in a directory under a name.
+    /// Returns the child of a directory by name.
     fn hanging(&self, directory: Place, name: &[u8], from: &Source) -> Option<Place> {
         let junction = &self.junctions[&self.junction(directory)?];
         let child = *junction.children.get(name)?;
         self.seen(child, from).filter(|_| self.sees(child, from))
     }
 
-    /// Everything that hangs in a directory behind a cookie. What is told of is opened, and no more.
+    /// Returns the children of a directory after a cookie. Each returned file system is opened, and
+    /// no further one.
     pub fn all_hanging<'a>(
         &'a self,
         directory: Place,
@@ -609,17 +619,19 @@ impl Exports {
         })
     }
 
-    /// The directory that a directory hangs in; nothing if it lies in its own file system. The root's is itself.
+    /// Returns the parent of a directory in the tree; `None` if it lies in its own file system. The
+    /// parent of the root is the root.
     pub fn above(&self, directory: Place, from: &Source) -> Option<Place> {
         self.seen(self.junctions[&self.junction(directory)?].parent, from)
     }
 }
 
-/// The file system of the tree's own directories: empty ones, by a number that follows from their name.
+/// The file system of the tree's own directories. All are empty, with numbers derived from their
+/// names.
 struct Nothing;
 
 impl Nothing {
-    /// The same on every head.
+    /// The result is equal on every head.
     fn node(path: &[&str]) -> Node {
         let bytes = path.iter().flat_map(|part| part.bytes().chain([0]));
         let object = bytes.fold(ROOT.object, |hash, byte| {
@@ -846,7 +858,7 @@ mod tests {
         assert_eq!(without.place(exports.handle(root)), Some(root));
     }
 
-    /// A client that may use a file system, but not the one above, finds its way.
+    /// A client that may use a file system, but not its parent, can reach it.
     #[test]
     fn what_is_closed_above_does_not_close_what_is_below() {
         let exports = Exports::new(vec![

@@ -1,4 +1,4 @@
-//! ONC RPC version 2 over a stream (RFC 5531): record marking, the header of a call, and of its reply.
+//! ONC RPC version 2 over a stream (RFC 5531): record marking, call headers and reply headers.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ const LAST_FRAGMENT: u32 = 1 << 31;
 const AUTHENTICATION_BYTES_MAX: usize = 400;
 /// Groups of an `AUTH_SYS` credential (appendix A).
 const GROUPS_MAX: usize = 16;
-/// Bytes of the name of a machine (appendix A).
+/// Bytes of a machine name (appendix A).
 const MACHINE_NAME_BYTES_MAX: usize = 255;
 /// Fragments of one record. A client has no reason to send more than a few.
 const FRAGMENTS_MAX: usize = 1024;
 /// The version of RPC itself.
 const RPC_VERSION: u32 = 2;
-/// The procedure of each program that does nothing (12.1).
+/// The null procedure of each RPC program (12.1).
 pub const NULL: u32 = 0;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
@@ -30,54 +30,56 @@ const AUTH_ERROR: u32 = 1;
 
 /// Flavors of authentication.
 pub const AUTH_NONE: u32 = 0;
-/// User and groups as the client says.
+/// User and groups as stated by the client.
 pub const AUTH_SYS: u32 = 1;
 /// `RPCSEC_GSS` (RFC 2203).
 pub const AUTH_GSS: u32 = 6;
-/// The client asks whether the connection can be secured by TLS (RFC 9289, section 4.1).
+/// The client probes whether the connection supports TLS (RFC 9289, section 4.1).
 const AUTH_TLS: u32 = 7;
-/// What says that it can.
+/// The verifier that confirms it.
 const STARTTLS: &[u8] = b"STARTTLS";
-/// Why a call is not taken (`auth_stat`, 9; RFC 2203, 5.3.3.3).
+/// Why a call is rejected (`auth_stat`, 9; RFC 2203, 5.3.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum BadAuthentication {
     /// The credential is not understood.
     Credential = 1,
-    /// What is asked for needs a better one.
+    /// A stronger flavor is required.
     TooWeak = 5,
-    /// The context is not known, or not any more, or somebody else sent the call. The client makes another one.
+    /// The context is unknown or expired, or belongs to another caller. The client creates a new
+    /// one.
     NoContext = 13,
-    /// The context is used up. The client makes another one.
+    /// The context is used up. The client creates a new one.
     UsedUp = 14,
 }
 
-/// Why a connection has to be closed: what follows cannot be found any more.
+/// Why a connection must be closed: the start of the next record is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// The record is longer than the server takes.
+    /// The record exceeds the server's limit.
     #[error("a record of more than {0} bytes")]
     TooLong(usize),
-    /// A fragment without a byte leads nowhere, and many small ones keep the server busy.
+    /// Empty fragments are useless, and many small ones would keep the server busy.
     #[error("a record of empty or too many fragments")]
     Fragments,
 }
 
-/// Where the next record of the input lies.
+/// Location of the next record in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// So many bytes have to be there before it can be said.
+    /// This many bytes must be present before the record can be found.
     Needs(usize),
-    /// The record ends after so many bytes of input; it is one fragment, without its header.
+    /// The record is complete.
     Whole {
-        /// Bytes of input that it takes.
+        /// Bytes of input that it occupies.
         input_bytes: usize,
-        /// Whether it came in one fragment, so that it is `input[4..input_bytes]`.
+        /// Whether it is one fragment, so that it is `input[4..input_bytes]`.
         is_one_fragment: bool,
     },
 }
 
-/// Finds the first record of `input`, which may hold `record_bytes_max` bytes besides the headers of its fragments.
+/// Finds the first record of `input`. A record may have `record_bytes_max` bytes, without the
+/// headers of its fragments.
 pub fn find_record(input: &[u8], record_bytes_max: usize) -> Result<Found, BadRecord> {
     let mut position = 0;
     let mut record_bytes = 0;
@@ -109,7 +111,7 @@ pub fn find_record(input: &[u8], record_bytes_max: usize) -> Result<Found, BadRe
     Err(BadRecord::Fragments)
 }
 
-/// The record that takes the whole of `input`, without the headers of its fragments.
+/// Returns the record that occupies all of `input`, without the headers of its fragments.
 pub fn join_fragments(mut input: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(input.len());
     while let Some((header, rest)) = input.split_first_chunk::<4>() {
@@ -121,30 +123,30 @@ pub fn join_fragments(mut input: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Who calls, as far as the call says.
+/// The credential of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Credential {
     /// `AUTH_NONE`.
     Nobody,
     /// `AUTH_SYS`.
     System {
-        /// User.
+        /// User ID.
         uid: u32,
-        /// Group.
+        /// Group ID.
         gid: u32,
-        /// Further groups, at most 16.
+        /// Supplementary groups, at most 16.
         groups: Vec<u32>,
     },
-    /// By Kerberos.
+    /// A Kerberos principal.
     Kerberos(Arc<Principal>),
 }
 
 impl Credential {
-    /// The user that the client is, as far as it is one.
+    /// The user identity, if the credential has one.
     pub fn user(&self) -> Option<Identity> {
         match self {
             Self::Nobody => None,
-            // Who has a number that is none is nobody.
+            // A caller with an invalid ID is mapped to `nobody`.
             Self::System { uid, gid, .. } if !is_owner(*uid) || !is_owner(*gid) => None,
             Self::System { uid, gid, groups } => Some(Identity {
                 uid: *uid,
@@ -163,7 +165,7 @@ impl Credential {
         }
     }
 
-    /// The name of the principal, if Kerberos says who calls.
+    /// The name of the Kerberos principal, if the flavor is `RPCSEC_GSS`.
     pub fn kerberos(&self) -> Option<&str> {
         match self {
             Self::Kerberos(principal) => Some(&principal.name),
@@ -175,54 +177,54 @@ impl Credential {
 /// The header of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What the reply repeats.
+    /// The transaction ID, repeated in the reply.
     pub transaction: u32,
-    /// Number of the program.
+    /// The RPC program.
     pub program: u32,
-    /// Its version.
+    /// The program version.
     pub version: u32,
-    /// The procedure of it.
+    /// The procedure.
     pub procedure: u32,
-    /// Who calls.
+    /// The caller's credential.
     pub credential: Credential,
 }
 
-/// A call by `RPCSEC_GSS` (RFC 2203, 5.2.1 and 5.3.1). Who makes it is not known yet.
+/// A call with `RPCSEC_GSS` (RFC 2203, 5.2.1 and 5.3.1). The caller is not authenticated yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secured<'a> {
-    /// The call, by nobody.
+    /// The call, with an empty credential.
     pub call: Call,
-    /// `gss_proc`: what the call does with the context.
+    /// `gss_proc`: the operation on the context.
     pub control: u32,
-    /// Number of the call in its context.
+    /// Sequence number of the call in its context.
     pub sequence: u32,
-    /// How the arguments are secured.
+    /// Protection of the arguments.
     pub service: u32,
-    /// The context.
+    /// The context handle.
     pub handle: &'a [u8],
-    /// What the verifier is a checksum of: everything up to it.
+    /// The bytes that the verifier is a checksum of: the record up to the verifier.
     pub header: &'a [u8],
     /// The verifier.
     pub verifier: &'a [u8],
 }
 
-/// Why no call was found.
+/// Why there is no call to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCall<'a> {
-    /// It is answered with these bytes, a record without its mark.
+    /// The reply is these bytes, a record without its mark.
     Answer(Vec<u8>),
-    /// It asks for TLS, in the form that is meant for that: a procedure that does nothing.
+    /// The probe for TLS, in the form defined for it: a null procedure.
     AsksForTls {
-        /// What the reply repeats.
+        /// The transaction ID, repeated in the reply.
         transaction: u32,
     },
-    /// It is one by `RPCSEC_GSS`, whose arguments may have to be taken out of what secures them.
+    /// A call with `RPCSEC_GSS`. Its arguments may need unwrapping.
     Secured(Box<Secured<'a>>),
-    /// It is no call; nothing can be answered.
+    /// Not a call; there is no reply.
     Malformed,
 }
 
-/// Reads the header of a call. What `reader` has left are the arguments.
+/// Reads the header of a call. The arguments remain in `reader`.
 pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NoCall<'a>> {
     let record = reader.rest();
     let malformed = |_: Malformed| NoCall::Malformed;
@@ -277,7 +279,8 @@ pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NoCall<'a>> {
     }
 }
 
-/// The only version of `RPCSEC_GSS` that is understood: the procedure, the number, the service and the handle of its context.
+/// Reads version 1 of an `RPCSEC_GSS` credential: procedure, sequence number, service and context
+/// handle.
 fn read_gss_credential<'a>(
     reader: &mut Reader<'a>,
 ) -> Result<(u32, u32, u32, &'a [u8]), Malformed> {
@@ -290,7 +293,7 @@ fn read_gss_credential<'a>(
     Ok((words.0, words.1, words.2, handle))
 }
 
-/// The parameters of `AUTH_SYS`, as a credential or in the arguments of `CREATE_SESSION`.
+/// Reads the `AUTH_SYS` parameters of a credential or of the arguments of `CREATE_SESSION`.
 pub fn read_system_credential(reader: &mut Reader<'_>) -> Result<Credential, Malformed> {
     let _stamp = reader.u32()?;
     reader.opaque(MACHINE_NAME_BYTES_MAX)?;
@@ -308,19 +311,19 @@ fn denied(transaction: u32, why: u32) -> Writer {
     writer
 }
 
-/// The answer to a call by somebody who is not taken for who he says he is.
+/// Returns the reply to a call with a rejected credential.
 pub fn bad_authentication(transaction: u32, why: BadAuthentication) -> Vec<u8> {
     let mut answer = denied(transaction, AUTH_ERROR);
     answer.u32(why as u32);
     answer.into_bytes()
 }
 
-/// The answer to a call whose credential is not understood.
+/// Returns the reply to a call with an unknown credential.
 pub fn bad_credential(transaction: u32) -> Vec<u8> {
     bad_authentication(transaction, BadAuthentication::Credential)
 }
 
-/// The answer to a call that asks for TLS, after which TLS begins.
+/// Returns the reply to a probe for TLS. TLS starts after it.
 pub fn begin_tls(transaction: u32) -> Vec<u8> {
     let mut answer = Writer::new();
     for word in [transaction, REPLY, ACCEPTED, AUTH_NONE] {
@@ -331,27 +334,28 @@ pub fn begin_tls(transaction: u32) -> Vec<u8> {
     answer.into_bytes()
 }
 
-/// How a call went that was accepted (9).
+/// Status of an accepted call (9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// The results follow.
     Success,
-    /// The program is not here.
+    /// The RPC program is unavailable.
     ProgramUnavailable,
-    /// The program is here in other versions.
+    /// The RPC program is available in other versions.
     ProgramMismatch {
-        /// The lowest of them.
+        /// The lowest version.
         lowest: u32,
-        /// The highest of them.
+        /// The highest version.
         highest: u32,
     },
-    /// The program has no such procedure.
+    /// The RPC program has no such procedure.
     ProcedureUnavailable,
-    /// The arguments cannot be read.
+    /// The arguments cannot be decoded.
     GarbageArguments,
 }
 
-/// The header of a reply to a call that was accepted, with the checksum by which a client of `RPCSEC_GSS` knows the server.
+/// Writes the header of a reply to an accepted call, with the verifier that authenticates the
+/// server to an `RPCSEC_GSS` client.
 pub fn write_accepted(
     writer: &mut Writer,
     transaction: u32,
@@ -376,7 +380,7 @@ pub fn write_accepted(
     }
 }
 
-/// The header of a call by nobody, of a program's number, version and procedure.
+/// Writes the header of a call without a credential: program number, version and procedure.
 pub fn write_call(
     writer: &mut Writer,
     transaction: u32,
@@ -385,13 +389,13 @@ pub fn write_call(
     for word in [transaction, CALL, RPC_VERSION, program, version, procedure] {
         writer.u32(word);
     }
-    // The credential and the verifier.
+    // Credential and verifier.
     for word in [AUTH_NONE, 0, AUTH_NONE, 0] {
         writer.u32(word);
     }
 }
 
-/// The results in a reply of which the transaction was read; nothing if the call was not executed.
+/// Returns the results in a reply after its transaction ID; `None` if the call was not executed.
 pub fn read_results<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let is_accepted = reader.u32().ok()? == REPLY && reader.u32().ok()? == ACCEPTED;
     let _flavor = reader.u32().ok()?;
@@ -415,7 +419,7 @@ pub fn record_mark(length: usize) -> [u8; 4] {
 mod tests {
     use super::*;
 
-    /// A NULL call of NFS version 4 with `AUTH_SYS` of root on a machine named `a`.
+    /// A NULL call of NFS version 4 with `AUTH_SYS` of root on a host named `a`.
     const CALL_BYTES: &[u8] = b"\x12\x34\x56\x78\0\0\0\0\0\0\0\x02\0\x01\x86\xa3\0\0\0\x04\0\0\0\0\
         \0\0\0\x01\0\0\0\x1c\0\0\0\x07\0\0\0\x01a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x05\
         \0\0\0\0\0\0\0\0";
@@ -480,7 +484,7 @@ mod tests {
         assert_eq!(read, Err(NoCall::Answer(bad_credential(transaction))));
     }
 
-    /// RFC 2203, 5.3.1: the checksum is of everything up to the end of the credential.
+    /// RFC 2203, 5.3.1: the checksum covers the header up to the end of the credential.
     #[test]
     fn a_call_with_a_context_names_it() {
         let mut bytes = CALL_BYTES[..24].to_vec();

@@ -1,5 +1,5 @@
-//! The server on sockets: one thread for each connection, which executes a call and queues its answer. Changes that others
-//! wait behind go to workers, so that one commit serves many.
+//! The NFS server on sockets. One thread per connection executes each call and queues its reply.
+//! Changes that block other calls are passed to workers, so that one commit serves many calls.
 
 mod session;
 
@@ -35,41 +35,41 @@ use crate::v4::{
 };
 use crate::xdr::{Reader, Writer};
 
-/// Bytes that most answers have.
+/// Initial buffer size, sufficient for most replies.
 const ANSWER_BYTES: usize = 512;
 
-/// Whose keys are used, of those in a keytab (RFC 7530, 3.2.1).
+/// The service name of the keytab entries (RFC 7530, 3.2.1).
 const SERVICE: &str = "nfs";
-/// TLS as RFC 9289 wants it (section 5). Whether a client must show a certificate is said by shares.
+/// TLS per RFC 9289, section 5. Each share defines whether a client needs a certificate.
 const TLS: TlsUse = TlsUse {
     versions: &[&rustls::version::TLS13],
     name: b"sunrpc",
     needs_certificate: false,
 };
 
-/// Bounds of a server.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Connections that are taken.
+    /// Limits of connections.
     pub connections: ConnectionLimits,
-    /// Answers that one connection may have waiting.
+    /// Replies that one connection may queue.
     pub outbound: OutboundLimits,
-    /// Calls that wait for workers and long answers, over all connections.
+    /// Bytes of calls queued for workers and of long replies, over all connections.
     pub payload_bytes_max: u64,
-    /// Threads for calls that wait.
+    /// Threads for blocking calls.
     pub workers_max: usize,
-    /// Where clients of NFS 3 and the server find each other.
+    /// Ports of the port mapper for NFS 3 clients.
     pub ports: LockPorts,
 }
 
-/// Where clients of NFS 3 and the server find each other.
+/// Ports of the port mapper for NFS 3 clients.
 #[derive(Clone, Copy, Debug)]
 pub struct LockPorts {
-    /// Addresses with this port of NFS answer where programs are, and have locks for NFS 3.
+    /// Addresses with this NFS port also serve the port mapper and NFS 3 locks.
     pub nfs: Option<u16>,
-    /// The port where they answer.
+    /// The port of this server's port mapper.
     pub own: u16,
-    /// The port where hosts do.
+    /// The port of the hosts' port mapper.
     pub theirs: u16,
 }
 
@@ -83,12 +83,12 @@ impl Default for LockPorts {
     }
 }
 
-/// An address where clients of NFS 3 do not find out where programs are.
+/// An address without a port mapper for NFS 3 clients.
 #[derive(Debug)]
 pub struct NoPorts {
-    /// It.
+    /// The address.
     pub address: SocketAddr,
-    /// What the system says.
+    /// The error of the system.
     pub cause: io::Error,
 }
 
@@ -104,29 +104,31 @@ impl Default for ServerLimits {
     }
 }
 
-/// The server as it should be.
+/// The desired state of the server.
 #[derive(Clone, Default)]
 pub struct DesiredState {
     /// Where to listen.
     pub listeners: Vec<ListenAddress>,
-    /// TLS, which clients may use then, if any. The files are read again each time.
+    /// TLS that clients may use, if any. The files are read again at each update.
     pub tls: Option<TlsFiles>,
-    /// The keys of the service `nfs`, by which clients may use Kerberos, if any. The file is read for each client. One that cannot be used keeps
-    /// nothing else from being served: see [`NfsServer::keytab_problem`].
+    /// The keytab of the service `nfs`, for Kerberos, if any. It is read for each client. An
+    /// unusable keytab does not affect other clients: see [`NfsServer::keytab_problem`].
     pub keytab: Option<PathBuf>,
-    /// Signs the handles of clients from now on, if another one than until now.
+    /// The new key that signs filehandles, if it changes.
     pub handle_key: Option<HandleKey>,
-    /// What to share.
+    /// The file systems to share.
     pub shared: Vec<SharedFiles>,
-    /// Something else is to be shared that cannot be read yet.
+    /// More file systems are to be shared that cannot be read yet.
     pub has_more_to_come: bool,
-    /// File systems that are closed for a while. Clients wait for them, and keep what they have open and locked.
+    /// File systems that are temporarily closed. Their clients are delayed and retain their opens
+    /// and locks.
     pub closed: Vec<FileSystemId>,
-    /// The names of all file systems of the pool: no client gives one of these to something else, also where it is not shared.
+    /// The names of all file systems of the pool, shared or not. Clients cannot create an object
+    /// with such a name.
     pub names: BTreeSet<String>,
 }
 
-/// Why a desired state cannot be fulfilled. Nothing was changed then.
+/// Why a desired state cannot be applied. No change was made.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// An address cannot be listened on.
@@ -135,7 +137,7 @@ pub enum ApplyError {
     /// TLS cannot be set up.
     #[error("TLS of the NFS server")]
     Tls(#[from] TlsError),
-    /// The file systems do not fit together.
+    /// The file systems conflict.
     #[error("shares of the NFS server")]
     Exports(#[from] ExportError),
     /// The server was drained or dropped.
@@ -143,29 +145,29 @@ pub enum ApplyError {
     Ended,
 }
 
-/// Whether clients could use Kerberos with a keytab as it is now.
+/// Checks that a keytab is usable now.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or has no key of NFS.
+/// The file cannot be read, or has no key of the service `nfs`.
 pub fn check_keytab(keytab: &Path) -> Result<(), KeytabError> {
     Acceptor::open(keytab, SERVICE).map(drop)
 }
 
-/// A connection now.
+/// A current connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionStatus {
     /// Its number.
     pub id: u64,
     /// The client.
     pub peer: Peer,
-    /// The name of the file system that it used last.
+    /// The name of the last file system that it used.
     pub export: Arc<str>,
-    /// The address, as it was wished for, that it came in by.
+    /// The listener that accepted it, as configured.
     pub listener: ListenAddress,
 }
 
-/// Why a connection ended, if not by the client's wish.
+/// Why a connection was closed.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the client closed the connection")]
@@ -204,9 +206,10 @@ struct Shared {
     service: Service,
     v3: v3::Memory,
     limits: ServerLimits,
-    /// Of answers, and of calls that wait for workers.
+    /// Budget of replies and of calls queued for workers.
     budget: Arc<Budget>,
-    /// Of calls that are being received: clients that take no answers keep nobody from sending.
+    /// Budget of calls that are being received. It is separate, so that clients that do not read
+    /// replies do not block senders.
     input: Arc<Budget>,
     workers: Workers,
     started: Instant,
@@ -214,13 +217,13 @@ struct Shared {
     contexts: Contexts,
     connections: Arc<Connections>,
     stopping: AtomicBool,
-    /// Somebody has mounted something by version 3.
+    /// A client has mounted an export with version 3.
     has_v3: AtomicBool,
     /// Connections of clients that have called.
     live: Mutex<HashMap<u64, Live>>,
-    /// Keeps clients that are refused again and again out of the log.
+    /// Limits log lines about clients that are refused repeatedly.
     refusals: Refusals<IpAddr>,
-    /// Where clients may come in.
+    /// Active listeners.
     listening: Mutex<BTreeSet<ListenAddress>>,
 }
 
@@ -235,28 +238,29 @@ pub struct NfsServer {
     shared: Arc<Shared>,
     listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
     early: Arc<EarlySockets>,
-    /// Where it answers which programs there are, by the address of NFS.
+    /// The port mapper listeners, by the NFS address.
     doors: Mutex<BTreeMap<SocketAddr, Result<PortDoor, io::Error>>>,
     calls: Mutex<Option<Task>>,
     keytab: Mutex<Keytab>,
 }
 
-/// Where the keys of the service are.
+/// The configured keytab.
 #[derive(Default)]
 struct Keytab {
     path: Option<PathBuf>,
-    /// Why they cannot be used.
+    /// Why it is unusable.
     problem: Option<KeytabError>,
 }
 
-/// Answers where programs are.
+/// A port mapper listener.
 struct PortDoor {
     stream: Listener,
     _datagrams: Task,
 }
 
 impl NfsServer {
-    /// A server that serves nothing yet, after which nobody knows who had something open, and which follows none.
+    /// Creates a server without exports. It follows no earlier server, and it does not record
+    /// holders of opens.
     pub fn new(presentation: Presentation, limits: ServerLimits) -> Self {
         Self::after(
             presentation,
@@ -266,8 +270,8 @@ impl NfsServer {
         )
     }
 
-    /// A server that serves nothing yet, after one whose clients may take back what they had; who has something open at it is kept in
-    /// `record`.
+    /// Creates a server without exports after an earlier server. Clients of that server may reclaim
+    /// their state. Holders of opens are stored in `record`.
     pub fn after(
         presentation: Presentation,
         limits: ServerLimits,
@@ -301,15 +305,16 @@ impl NfsServer {
         }
     }
 
-    /// The same, with sockets that may have connections already when they are wished for.
+    /// Adds sockets that may have accepted connections before they are configured.
     #[must_use]
     pub fn with_early(mut self, early: Arc<EarlySockets>) -> Self {
         self.early = early;
         self
     }
 
-    /// Makes the server what is wished for, by changing what differs. Connections that came in by a listener that goes end. Either all of it
-    /// is done, or an error is returned and nothing, unless the system refuses a thread.
+    /// Applies the desired state by changing the differences. Connections of a removed listener are
+    /// closed. Either the whole state is applied, or an error is returned and no change is made,
+    /// unless the system refuses a thread.
     pub fn apply(&self, desired: DesiredState) -> Result<(), ApplyError> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ApplyError::Ended);
@@ -347,7 +352,8 @@ impl NfsServer {
         Ok(())
     }
 
-    /// Has clients use Kerberos by this file. If the same could be used before and cannot now, they go on by what it was.
+    /// Opens this keytab for Kerberos. If the same path was usable before and is not now, the
+    /// earlier keys stay in use.
     fn open_keytab(&self, path: Option<PathBuf>) {
         let mut keytab = self.keytab.lock().expect("no holder panics");
         let opened = path.as_deref().map(|path| Acceptor::open(path, SERVICE));
@@ -367,19 +373,19 @@ impl NfsServer {
         };
     }
 
-    /// Why the keytab cannot be used now.
+    /// Returns why the keytab is unusable.
     pub fn keytab_problem(&self) -> Option<KeytabError> {
         let keytab = self.keytab.lock().expect("no holder panics");
         keytab.problem.clone()
     }
 
-    /// Why every user of Kerberos is nobody now, if clients may use it.
+    /// Returns why every Kerberos user is mapped to `nobody`, if Kerberos is enabled.
     pub fn configuration_problem(&self) -> Option<ConfigurationError> {
         let uses = self.has_kerberos().then(kerberos::check_configuration);
         uses?.err()
     }
 
-    /// Tries again what [`keytab_problem`](Self::keytab_problem) tells of.
+    /// Retries after a [`keytab_problem`](Self::keytab_problem).
     pub fn try_keytab_again(&self) {
         let keytab = self.keytab.lock().expect("no holder panics");
         let path = keytab.problem.as_ref().and(keytab.path.clone());
@@ -389,7 +395,7 @@ impl NfsServer {
         }
     }
 
-    /// Answers at each address of NFS where the programs are.
+    /// Opens a port mapper at each NFS address.
     fn open_doors(&self, listeners: &BTreeMap<ListenAddress, Listener>) {
         let ports = self.shared.limits.ports;
         let addresses = listeners.iter().filter_map(|(wished, listener)| {
@@ -408,7 +414,7 @@ impl NfsServer {
         }
     }
 
-    /// Tries again to listen where [`without_ports`](Self::without_ports) says that it does not.
+    /// Retries the addresses of [`without_ports`](Self::without_ports).
     pub fn try_ports_again(&self) {
         if !self.without_ports().is_empty() {
             self.open_doors(&self.listeners.lock().expect("no holder panics"));
@@ -442,7 +448,7 @@ impl NfsServer {
         })
     }
 
-    /// Calls hosts from now on.
+    /// Starts the thread that calls hosts.
     fn start_calls(&self) {
         let mut calls = self.calls.lock().expect("no holder panics");
         if calls.is_some() {
@@ -455,7 +461,7 @@ impl NfsServer {
         }
     }
 
-    /// Where clients of NFS 3 find no locks, if there are such clients.
+    /// Returns the addresses without NFS 3 locks, if NFS 3 clients exist.
     pub fn without_ports(&self) -> Vec<NoPorts> {
         if !self.shared.has_v3.load(Ordering::Relaxed) {
             return Vec::new();
@@ -471,7 +477,7 @@ impl NfsServer {
         failed.collect()
     }
 
-    /// Where it answers which programs there are.
+    /// Returns the addresses of the port mapper.
     pub fn port_doors(&self) -> Vec<SocketAddr> {
         let doors = self.doors.lock().expect("no holder panics");
         let open = doors.values().flatten();
@@ -487,19 +493,19 @@ impl NfsServer {
         Listener::start("nfs", socket, connections, serve)
     }
 
-    /// Addresses listened on, with their real ports.
+    /// Returns the listening addresses with their actual ports.
     pub fn listeners(&self) -> Vec<ListenAddress> {
         let listeners = self.listeners.lock().expect("no holder panics");
         let addresses = listeners.values().map(|one| one.address().clone());
         addresses.collect()
     }
 
-    /// The other ends of all connections, also of those that have not called.
+    /// Returns the peers of all connections, including those without a call.
     pub fn peers(&self) -> Vec<Peer> {
         self.shared.connections.peers()
     }
 
-    /// Connections of clients that have called, in order of their start.
+    /// Returns the connections with at least one call, in order of their start.
     pub fn clients(&self) -> Vec<ConnectionStatus> {
         let live = self.shared.live();
         let clients = live.values().map(|live| ConnectionStatus {
@@ -513,7 +519,7 @@ impl NfsServer {
         clients
     }
 
-    /// What is left of the time in which clients take back what they had at the server before.
+    /// Returns the remaining grace period.
     pub fn recovery(&self) -> Option<Recovery> {
         self.shared.service.recovery(self.shared.now_ms())
     }
@@ -528,29 +534,33 @@ impl NfsServer {
         self.shared.contexts.has_acceptor()
     }
 
-    /// What clients did in each file system since it was first shared, by its name; those beyond
-    /// [`COUNTED_MAX`](crate::activity::COUNTED_MAX) are counted together, under an empty one.
+    /// Returns the activity of clients by the name of the file system, counted since it was first
+    /// shared. File systems beyond [`COUNTED_MAX`](crate::activity::COUNTED_MAX) share one entry
+    /// with an empty name.
     pub fn activity(&self) -> Vec<(Arc<str>, Arc<Activity>)> {
         self.shared.service.activity()
     }
 
-    /// What clients have open and locked in a file system. May wait for disks.
+    /// Returns opens and locks of clients in a file system. May block on disks.
     pub fn usage(&self, file_system: FileSystemId) -> Usage {
         let now_ms = self.shared.now_ms();
         self.shared.service.usage(file_system, now_ms)
     }
 
-    /// Takes away what a client has open and locked, as if its lease were over; whether there is such a client.
+    /// Removes the opens and locks of a client as if its lease had expired. Returns whether the
+    /// client exists.
     pub fn expire(&self, client: u64) -> bool {
         self.shared.service.expire(client, self.shared.now_ms())
     }
 
-    /// Makes sure that clients whose address here went away hear nothing more; their number.
+    /// Silences connections of removed local addresses, so that their clients receive nothing more.
+    /// Returns their number.
     pub fn silence_withdrawn(&self) -> usize {
         self.shared.connections.silence_withdrawn()
     }
 
-    /// Ends the service: clients get the answers to what they asked. Whether all had ended at `deadline`; the others are dropped.
+    /// Completes the pending calls and stops the service. Returns whether all connections had
+    /// closed at `deadline`; the remaining ones are dropped.
     pub fn drain(&self, deadline: Instant) -> bool {
         self.end(Directive::Drain);
         let calls = self.calls.lock().expect("no holder panics").take();
@@ -562,7 +572,8 @@ impl NfsServer {
         have_ended
     }
 
-    /// Ends the service at once, without a word to the clients: for a pool that may be somebody else's by now.
+    /// Stops the service immediately and sends nothing to clients, because another head may own the
+    /// pool.
     pub fn drop_all(&self) {
         self.end(Directive::Drop);
         drop(self.calls.lock().expect("no holder panics").take());
@@ -575,7 +586,7 @@ impl NfsServer {
         self.doors.lock().expect("no holder panics").clear();
     }
 
-    /// Lets go of all file systems, which nobody may use any more: after [`drain`](Self::drain) or [`drop_all`](Self::drop_all).
+    /// Releases all file systems, after [`drain`](Self::drain) or [`drop_all`](Self::drop_all).
     pub fn forget_files(&self) {
         self.shared.service.share(Exports::none());
     }
@@ -592,7 +603,7 @@ impl Shared {
         self.live.lock().expect("no holder panics")
     }
 
-    /// Connections that came in by another address end.
+    /// Closes connections of other listeners.
     fn listen_only_at(&self, wanted: BTreeSet<ListenAddress>) {
         let gone = |live: &&Live| !wanted.contains(&live.listener);
         let ending: Vec<_> = self
@@ -607,7 +618,7 @@ impl Shared {
         }
     }
 
-    /// The answer to a call that arrived then, or why there is none.
+    /// Returns the reply to a call that arrived at this time, or why there is none.
     fn answer(
         &self,
         arrived: Instant,
@@ -622,7 +633,7 @@ impl Shared {
         let accept = |out: &mut Writer, how| {
             rpc::write_accepted(out, call.transaction, checksum.as_deref(), how);
         };
-        // What is encrypted or signed has to be in one piece.
+        // Encrypted or signed data must be contiguous.
         let is_plain = caller.from.transport == Transport::Plain
             && matches!(caller.from.security, Security::System | Security::Kerberos);
         let mut out = Writer::with_capacity(ANSWER_BYTES).lending(is_plain && door == Door::Files);
@@ -658,7 +669,7 @@ impl Shared {
         Ok(Answered { out, export })
     }
 
-    /// Appends the result of a call that is accepted.
+    /// Appends the results of an accepted call.
     fn execute(
         &self,
         call: &Call,
@@ -685,7 +696,8 @@ impl Shared {
         }
     }
 
-    /// The answer to what came without a connection, if it is a call by somebody who may use something. Who he is, nobody knows for sure.
+    /// Returns the reply to a datagram, if it is a call by a client that may use an export. The
+    /// source address is not proven.
     fn answer_datagram(
         &self,
         from: SocketAddr,
@@ -734,7 +746,7 @@ impl Calling for Shared {
 }
 
 impl Source {
-    /// The same, where no port of the client is asked for.
+    /// The same source for a door that requires no privileged port.
     fn behind(self, door: Door) -> Self {
         match door {
             Door::Files | Door::Guests => self,
@@ -743,7 +755,8 @@ impl Source {
     }
 }
 
-/// An answer, without its mark. What is lent is sent at once: changes of the file wait for that.
+/// A reply without its record mark. Borrowed buffers are sent immediately, because changes of the
+/// file block on them.
 struct Answered {
     out: Writer,
     export: Option<Arc<str>>,

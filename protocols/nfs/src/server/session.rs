@@ -1,4 +1,4 @@
-//! One connection: its calls, one after the other, and their answers.
+//! One connection: executes its calls in order and sends their replies.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -20,28 +20,29 @@ use crate::sharenfs::{Security, Transport};
 use crate::v4::{Caller, MESSAGE_BYTES_MAX};
 use crate::xdr::Reader;
 
-/// Input that is gathered: one record with the headers of its fragments.
+/// Input buffer: one record with the headers of its fragments.
 const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + 8192;
-/// The same of clients that send nothing large. What is more is paid from the budget.
+/// Input buffer of a client that sends no large record. More is reserved from the budget.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A client that sends nothing for so long needs no large buffer.
+/// The large buffer is released after this time without input.
 const LARGE_INPUT_PAUSE: Duration = Duration::from_secs(1);
-/// A client that says nothing for so long connects again when it has something to say.
+/// An idle connection is closed. The client reconnects when necessary.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(900);
-/// Time for a client's first call, and for the rest of a call that it has begun.
+/// Time-out of a client's first call, and of the rest of a partial call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the last answers when the server is drained.
+/// Time-out of the last replies during a drain.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes from which on an answer is paid from the budget.
+/// A reply of this size is reserved from the budget.
 const LARGE_ANSWER_BYTES: usize = 16 << 10;
-/// How long an answer waits for the budget: others take theirs meanwhile, or are dropped.
+/// Time-out of a reservation. Within it other replies are sent, or their connections are dropped.
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a record besides the arguments that are agreed on in a session: header, credential and verifier, and what secures the arguments.
+/// Bytes of a record besides the agreed arguments of a session: header, credential, verifier and
+/// protection of the arguments.
 const CALL_HEADER_BYTES: usize = 2048;
-/// Bytes of a record.
+/// Maximum bytes of a record.
 const RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX as usize + CALL_HEADER_BYTES;
 
-/// Serves one connection to its end.
+/// Serves one connection until it is closed.
 pub(super) fn serve(
     shared: &Arc<Shared>,
     connection: &Arc<Connection>,
@@ -102,7 +103,7 @@ pub(super) fn serve(
     shared.live().remove(&connection.id);
 }
 
-/// Clients try again for as long as somebody waits for their mount: that is told once in a while.
+/// Clients retry as long as a mount is pending, so the log lines are limited.
 fn tell_of_stranger(shared: &Shared, peer: Peer, from: &Source, is_at_home: bool) {
     if let Some(swallowed) = shared.refusals.take(&from.network(), Instant::now()) {
         let why = match is_at_home {
@@ -129,19 +130,19 @@ struct Session<'a> {
     connection: &'a Arc<Connection>,
     listener: &'a ListenAddress,
     from: Source,
-    /// The address of ours that the client came to.
+    /// The server's address that the client connected to.
     here: IpAddr,
     door: Door,
     link: Link,
     tls: Option<Arc<TlsTransport>>,
-    /// While the link's buffer is larger than usual.
+    /// Held while the link's buffer is larger than usual.
     large_input: Option<Reservation>,
-    /// Bytes of calls at workers and of their answers, until these are queued.
+    /// Bytes of calls at workers and of their replies, until these are queued.
     elsewhere: Arc<AtomicU64>,
     is_known: bool,
-    /// What it used last.
+    /// The file system used last.
     export: Arc<str>,
-    /// When the last input came.
+    /// When the last input was received.
     arrived: Instant,
 }
 
@@ -164,7 +165,7 @@ impl Session<'_> {
         }
     }
 
-    /// Makes room for a record of so many bytes.
+    /// Grows the buffer for a record of this size.
     fn gather(&mut self, needs: usize) -> Result<(), End> {
         if needs > BUFFER_BYTES_MAX {
             return Err(BadRecord::TooLong(RECORD_BYTES_MAX).into());
@@ -179,9 +180,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Bytes of a budget, once they are there.
+    /// Reserves bytes of a budget, waiting for them.
     fn pay(&self, budget: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
-        // What waits to be sent is paid for already, and must not wait for this.
+        // Queued replies are already reserved and must not wait for this reservation.
         self.link.flush();
         let until = Instant::now() + BUDGET_TIMEOUT;
         budget.reserve_until(bytes as u64, until)
@@ -193,7 +194,7 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for input; whether the server is drained.
+    /// Blocks until input arrives. Returns whether the server is being drained.
     fn wait(&mut self, deadline: Instant) -> Result<bool, End> {
         loop {
             let pause = Instant::now() + LARGE_INPUT_PAUSE;
@@ -219,7 +220,8 @@ impl Session<'_> {
         }
     }
 
-    /// Notes how the connection is secured: with the first bytes behind it that is decided.
+    /// Records how the connection is secured. It is decided when the first bytes have been
+    /// received.
     fn note_security(&mut self) {
         if let Some(tls) = self.tls.as_ref().filter(|_| !self.link.bytes().is_empty()) {
             self.from.transport = match tls.client_certificate() {
@@ -229,9 +231,9 @@ impl Session<'_> {
         }
     }
 
-    /// Lets TLS begin, after its announcement.
+    /// Starts TLS after its announcement.
     fn start_tls(&mut self, config: Arc<rustls::ServerConfig>) -> Result<(), End> {
-        // Whatever came in the clear behind the call might be somebody else's.
+        // Plain bytes after the call may come from another sender.
         let is_alone = self.link.bytes().is_empty();
         if !is_alone || !self.link.settle(Instant::now() + CALL_TIMEOUT) {
             return Err(End::PlainAfterTls);
@@ -244,7 +246,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What to begin TLS with, if this connection may.
+    /// Returns the TLS configuration, if this connection may use TLS.
     fn tls_to_begin(&self) -> Option<Arc<rustls::ServerConfig>> {
         let is_first = self.door == Door::Files
             && self.tls.is_none()
@@ -253,7 +255,7 @@ impl Session<'_> {
         config.clone().filter(|_| is_first)
     }
 
-    /// Executes the calls of the input, and says how many bytes the next one needs.
+    /// Executes the calls in the input. Returns the bytes that the next call needs.
     fn execute_all(&mut self) -> Result<usize, End> {
         self.note_security();
         loop {
@@ -275,7 +277,8 @@ impl Session<'_> {
             };
             let executed = self.execute(record, has_more)?;
             self.link.consume(input_bytes);
-            // Others stay strangers: they are dropped first where there are many.
+            // A connection without such a call is unauthenticated. It is dropped first if there are
+            // too many.
             if executed.is_call && !self.is_known && self.door == Door::Files {
                 if !self.connection.let_in() {
                     return Err(End::Full);
@@ -291,7 +294,7 @@ impl Session<'_> {
             }
             if self.link.outbound().is_congested() {
                 match self.link.make_room(Some(Instant::now() + IDLE_TIMEOUT))? {
-                    // The client was slow to take answers: the calls that it had sent along begin now.
+                    // The client was slow to read replies. Its queued calls start now.
                     Turn::Input(_) | Turn::Woken => self.arrived = Instant::now(),
                     Turn::Closed => return Err(End::Closed),
                     Turn::Stalled | Turn::Deadline => return Err(End::Stalled),
@@ -303,7 +306,7 @@ impl Session<'_> {
         }
     }
 
-    /// Registers the connection, whose client is known now.
+    /// Registers the connection of a known client.
     fn enter(&self) {
         let live = Live {
             connection: Arc::clone(self.connection),
@@ -331,7 +334,7 @@ impl Session<'_> {
         let reservation = match bytes {
             LARGE_ANSWER_BYTES.. => match budget.try_reserve(bytes as u64) {
                 None => {
-                    // Whoever wants to change what is lent must not wait as long.
+                    // A writer that needs the borrowed buffers must not wait as long.
                     answered.out.own();
                     Some(self.pay(budget, bytes).ok_or(End::Stalled)?)
                 }
@@ -342,13 +345,13 @@ impl Session<'_> {
         let is_lent = answered.out.is_lent();
         self.link.outbound().push(answered.into_answer(reservation));
         if is_lent {
-            // The next call may be one that changes the file.
+            // The next call may change the file.
             self.link.flush();
         }
         Ok(())
     }
 
-    /// Executes a record, or has it executed.
+    /// Executes a record or passes it to a worker.
     fn execute(&self, record: &[u8], has_more: bool) -> Result<Executed, End> {
         let incoming = match self.read(record)? {
             Ok(incoming) => incoming,
@@ -386,7 +389,7 @@ impl Session<'_> {
         })
     }
 
-    /// The call of a record; what became of it, if it is none to be executed.
+    /// Decodes the call of a record. If there is no call to execute, returns the outcome.
     fn read<'r>(&self, record: &'r [u8]) -> Result<Result<Incoming<'r>, Executed>, End> {
         let mut reader = Reader::new(record);
         let (bytes, config) = match rpc::read_call(&mut reader) {
@@ -448,8 +451,9 @@ impl Session<'_> {
         }
     }
 
-    /// The payload of the answer of a call that is better executed elsewhere: what comes behind it would wait here. While a worker has one,
-    /// the client has several calls under way, and more of them come: they can be read, and share a commit.
+    /// Returns the payload of the reply if a worker should execute the call, because the following
+    /// calls would be blocked here. While a worker executes one, the client has several calls in
+    /// progress and sends more. These can be read concurrently and share a commit.
     fn to_give_away(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<u32> {
         let is_alone = !has_more && self.elsewhere.load(Ordering::Relaxed) == 0;
         if is_alone {
@@ -458,8 +462,9 @@ impl Session<'_> {
         takes_long(call, arguments).filter(|payload| has_more || *payload == 0)
     }
 
-    /// Has a worker execute a call that answers so many bytes of payload, so that what is behind it need not wait; false if there is no
-    /// memory for that, or the client has enough answers to take already.
+    /// Passes a call to a worker, so that the following calls need not wait. `payload` is the size
+    /// of its reply. Returns false if there is no memory, or if the client already has enough
+    /// unread replies.
     fn execute_elsewhere(&self, incoming: &Incoming<'_>, payload: u32) -> bool {
         let bytes = incoming.arguments.len() as u64 + u64::from(payload);
         let waiting =
@@ -501,7 +506,7 @@ impl Session<'_> {
             elsewhere.fetch_sub(bytes, Ordering::Relaxed);
             drop(pending);
         });
-        // What answers nothing long waits for the disks: reads of what is cached must not queue behind it.
+        // A call without a long reply blocks on the disks. Cached reads must not queue behind it.
         let workers = &self.shared.workers;
         let submitted = match payload {
             0 => workers.submit_waiting(job),
@@ -514,22 +519,22 @@ impl Session<'_> {
     }
 }
 
-/// A call to be executed.
+/// A call to execute.
 struct Incoming<'r> {
     call: Call,
     arguments: Cow<'r, [u8]>,
-    /// How its answer is secured.
+    /// The protection of its reply.
     seal: Option<Seal>,
 }
 
-/// What became of a record.
+/// The outcome of a record.
 #[derive(Default)]
 struct Executed {
-    /// The answer, unless a worker gives it.
+    /// The reply, unless a worker sends it.
     answered: Option<Answered>,
-    /// Whether it was a call of NFS.
+    /// Whether it was an NFS call.
     is_call: bool,
-    /// What TLS begins with behind the answer.
+    /// The TLS configuration to start with after the reply.
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 

@@ -38,10 +38,11 @@ use crate::xdr::{Malformed, Reader, Writer};
 pub(super) const HANDLE_BYTES_MAX: usize = 128;
 /// Bytes of a compound's tag.
 pub(super) const TAG_BYTES_MAX: usize = 1024;
-/// Bytes of an answer's RPC header.
+/// Bytes of the RPC header of a reply.
 const REPLY_HEADER_BYTES: usize = 24;
 
-/// Bytes of what secures an answer, at most: its own checksum; that of the results and their length and number; what encrypts them.
+/// Maximum bytes that security adds to a reply: the checksum of the header; the checksum, length
+/// and sequence number of the results; the envelope of the encryption.
 const fn bytes_of(security: Security) -> usize {
     match security {
         Security::System => 0,
@@ -94,24 +95,25 @@ impl From<FileError> for Status {
     }
 }
 
-/// What is known of a call besides its arguments.
+/// The context of a call besides its arguments.
 pub struct Caller<'a> {
-    /// Who calls.
+    /// The caller's credential.
     pub credential: &'a Credential,
-    /// The number that the client gave the call.
+    /// The RPC transaction ID.
     pub transaction: u32,
-    /// The connection it came by; a number that is never used again.
+    /// The connection; its number is never used again.
     pub connection: u64,
-    /// Where it comes from.
+    /// The client's address.
     pub from: Source,
-    /// The address of ours that it came to.
+    /// The server's address that received the call.
     pub here: IpAddr,
     /// Milliseconds since the server started.
     pub now_ms: u64,
 }
 
 impl Caller<'_> {
-    /// What a change of names keeps that no session tells apart, so that it is known when it is asked again: also to a later server.
+    /// Returns the receipt that a change without a session stores, so that a retransmission is
+    /// recognized, also by a later server.
     pub(crate) fn receipt(&self, fingerprint: u64, step: u32) -> Receipt {
         let address = match self.from.address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -129,30 +131,31 @@ impl Caller<'_> {
     }
 }
 
-/// How a server presents itself.
+/// The identity that a server presents.
 #[derive(Clone, Debug)]
 pub struct Presentation {
-    /// `so_major_id` and the scope: the pool's, so that it stays with the pool.
+    /// `so_major_id` and the scope: the pool's, so that it moves with the pool.
     pub owner: Vec<u8>,
-    /// Another number at each start of the server, also on another head: the verifier of writes, and in state ids and client ids.
+    /// A number that differs at each start of the server, also on another head: the write verifier,
+    /// and part of stateids and client IDs.
     pub start: u64,
-    /// Seconds of a lease.
+    /// Lease time in seconds.
     pub lease_seconds: u32,
-    /// Signs the handles of clients, until another one takes its place.
+    /// The initial key that signs filehandles.
     pub handle_key: HandleKey,
-    /// Seconds after the start in which clients take back what they had open and locked at an earlier server, and nothing new is opened or
-    /// locked. Fewer, if all are done before.
+    /// Grace period in seconds. Clients reclaim the opens and locks of an earlier server, and new
+    /// opens and locks that could conflict are refused. It is over early when all clients are done.
     pub grace_seconds: u32,
 }
 
-/// Why a call has no answer.
+/// Why a call gets no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It cannot be read.
+    /// It cannot be decoded.
     Malformed,
-    /// The pool is lost: the connection has to be dropped.
+    /// The pool is lost, so the connection must be dropped.
     Gone,
-    /// Calls have to say in a better way who makes them.
+    /// The calls must use a stronger security flavor.
     TooWeak,
 }
 
@@ -162,32 +165,33 @@ impl From<Malformed> for Unanswered {
     }
 }
 
-/// NFS 4 for what is shared.
+/// The NFS 4 service for the shared file systems.
 pub struct Service {
     exports: RwLock<Arc<Exports>>,
-    /// Numbers principals of Kerberos.
+    /// Hashes names of Kerberos principals.
     pub(super) names: RandomState,
-    /// Signs the handles of what is shared next.
+    /// Signs the filehandles of the next exports.
     handle_key: Mutex<HandleKey>,
     pub(super) presentation: Presentation,
     state: Mutex<State>,
     record: Arc<dyn ClientRecord>,
-    /// The version of the holders that are kept. Held while others are.
+    /// The version of the stored holders. Locked while holders are being stored.
     kept: Mutex<Kept>,
     kept_version: AtomicU64,
     pub(super) book: Mutex<Book>,
-    /// What is to be said to hosts.
+    /// Calls to be sent to hosts.
     pub(crate) outbox: Outbox,
     /// Calls without a session that were executed.
     pub(crate) repeats: Mutex<Repeats>,
-    /// Space that silent clients kept is freed until then.
+    /// Until then, freed space of expired clients is still to come.
     pub(super) space_comes_ms: AtomicU64,
 }
 
 struct Kept(Remembered);
 
 impl Service {
-    /// Serves nothing yet. The clients of an `earlier` server may take back what they had; who has something from now on is kept in `record`.
+    /// Creates a service without exports. The clients of an `earlier` server may reclaim their
+    /// state; holders of new state are stored in `record`.
     pub fn new(
         presentation: Presentation,
         earlier: impl Into<Remembered>,
@@ -218,13 +222,14 @@ impl Service {
         }
     }
 
-    /// The verifier of writes that are not durable yet.
+    /// The verifier of writes that are not yet durable.
     pub(crate) const fn verifier(&self) -> [u8; 8] {
         self.presentation.start.to_be_bytes()
     }
 
-    /// Keeps who has something open or locked, if it is not kept yet. An answer that depends on it comes after that: whoever was told that
-    /// something is his is known to the next server, and whoever lost it to somebody else is not.
+    /// Stores the holders of opens and locks unless the current version is already stored. Replies
+    /// that depend on it are sent afterwards: a client that was granted state is known to the next
+    /// server, and a client that lost state to another is not.
     pub(crate) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {
         let is_kept = |version| self.kept_version.load(Ordering::Acquire) >= version;
         let needed = self.state().holders_version(now_ms);
@@ -232,7 +237,7 @@ impl Service {
             return Ok(());
         }
         let mut kept = self.kept.lock().expect("no holder panics");
-        // Whoever had it before has kept what others waited for, too.
+        // The previous lock holder has stored newer holders, too.
         if is_kept(needed) {
             return Ok(());
         }
@@ -255,18 +260,18 @@ impl Service {
         Ok(())
     }
 
-    /// What is shared.
+    /// Returns the current exports.
     pub fn exports(&self) -> Arc<Exports> {
         Arc::clone(&self.exports.read().expect("no holder panics"))
     }
 
-    /// Signs the handles of what is shared from now on with this key.
+    /// Sets the key that signs the filehandles of the next exports.
     pub fn sign_by(&self, key: HandleKey) {
         *self.handle_key.lock().expect("no holder panics") = key;
     }
 
-    /// Shares this from now on. What clients have open of file systems that are shared no more is closed, unless they are closed for a
-    /// while only. Calls of this come one after the other.
+    /// Replaces the exports. Opens of file systems that are no longer shared are closed, unless
+    /// these are only temporarily closed. Calls are serialized.
     pub fn share(&self, exports: Exports) {
         self.take_up(&exports);
         let key = self.handle_key.lock().expect("no holder panics").clone();
@@ -284,8 +289,8 @@ impl Service {
         self.release();
     }
 
-    /// Holds the files that were open when their file systems were closed, before clients come to them again. Those that are not there
-    /// any more, as after a roll back, are not open any more.
+    /// Holds the files again that were open when their file systems were closed, before clients
+    /// return. Opens of files that no longer exist, as after a rollback, are removed.
     fn take_up(&self, exports: &Exports) {
         let aside = self.state().aside();
         for file in aside {
@@ -310,12 +315,13 @@ impl Service {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Lets go of files that nobody has open any more.
+    /// Releases files without any open.
     pub(crate) fn release(&self) {
         self.release_after(|| ());
     }
 
-    /// The same. `before` gives back what the caller has lent: a file that goes waits for it.
+    /// Like [`Self::release`]. `before` returns the buffers that the caller has borrowed, because
+    /// the release of a file blocks on them.
     pub(super) fn release_after(&self, mut before: impl FnMut()) {
         let released = self.state().take_released();
         for (files, file) in released {
@@ -345,7 +351,7 @@ impl Service {
             return Ok(Used::default());
         }
         if count > OPERATIONS_MAX {
-            // A session would have said so; without one there is no use for many.
+            // A session limits the operations; without one there is no use for many.
             let first = reader.u32()?;
             let status = match minor {
                 0 => Status::RESOURCE,
@@ -392,7 +398,7 @@ impl Service {
         }
         let is_small = answer.count <= 1;
         answer.end(status);
-        // The client keeps its lease while its call is under way, and files that go may take long.
+        // The call in progress renews the client's lease while slow files are released.
         self.release_after(&mut || {
             answer.writer.own();
         });
@@ -413,40 +419,41 @@ impl Service {
     }
 }
 
-/// A compound under way.
+/// A compound in progress.
 pub(super) struct Call<'a> {
     pub(super) service: &'a Service,
     pub(super) caller: &'a Caller<'a>,
     pub(super) exports: Arc<Exports>,
     /// The export of the current file handle.
     pub(super) entered: usize,
-    /// What may be done there.
+    /// The permitted access there.
     access: Access,
-    /// Whether calls may say there who makes them as this one does.
+    /// Whether the security flavor of this call is accepted there.
     is_secured: bool,
-    /// Who the client is there.
+    /// The client's identity there.
     pub(super) who: Identity,
-    /// What the operation changed and must be durable before it is answered: the contents of a file, too, if one is named.
+    /// The change of the operation that must be durable before the reply; with a node, also the
+    /// contents of that file.
     pub(super) to_commit: Option<Option<Node>>,
-    /// Where the answer begins in its buffer.
+    /// Offset of the reply in its buffer.
     start: usize,
     pub(super) minor: u32,
     count: u32,
     request_bytes: usize,
-    /// Of a call without a session.
+    /// The fingerprint of a call without a session.
     pub(super) fingerprint: u64,
-    /// Of the session; without sessions of what the operation names.
+    /// The client ID: of the session or, without sessions, of the operation's arguments.
     pub(super) client: u64,
-    /// The turn of an owner that the operation is.
+    /// The seqid turn of the owner.
     pub(super) taken: Option<Taken>,
     sequence: Option<(Sequence, Channel)>,
-    /// Which operation is under way.
+    /// Index of the current operation.
     pub(super) index: u32,
-    /// What the operations moved.
+    /// Bytes that the operations transferred.
     pub(super) moved: Moved,
-    /// The operation may have taken something from a client whose lease is over.
+    /// The operation may have removed state of a client with an expired lease.
     pub(super) has_taken: Cell<bool>,
-    /// The call was executed by an earlier server, up to its last change: it had no answer, and has its answer now.
+    /// Set if an earlier server executed the call up to its last change, without a reply.
     pub(super) resumed: Option<Receipt>,
     pub(super) current: Option<Place>,
     pub(super) saved: Option<Place>,
@@ -455,7 +462,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Executes the operations. The second is the answer of a call that is repeated.
+    /// Executes the operations. The second value is the cached reply of a retransmitted call.
     fn run(
         &mut self,
         reader: &mut Reader<'_>,
@@ -515,7 +522,8 @@ impl Call<'_> {
                 answer.writer.truncate(body);
             }
             if status == Status::GONE && !Arc::ptr_eq(&self.exports, &self.service.exports()) {
-                // It was closed meanwhile, and the pool is still ours. Whoever asks again hears what became of it.
+                // The file system was closed during the call, and the pool is still owned. A retry
+                // returns its new state.
                 status = Status::DELAY;
             }
             if matches!(status, Status::NOSPC | Status::DQUOT) {
@@ -538,7 +546,7 @@ impl Call<'_> {
         (Status::OK, None)
     }
 
-    /// What is changed must also be answered: there is room for that before anything is done.
+    /// A change must also have room for its result, which is checked before the change.
     fn check_room_for(&self, operation: u32, written: usize) -> Result<(), Status> {
         match changes(operation) {
             true => self
@@ -548,8 +556,9 @@ impl Call<'_> {
         }
     }
 
-    /// What an operation changed is durable before it is answered, and so is what it was refused for: a client that asks a second time
-    /// takes that for its own change. Others that commit meanwhile share the work.
+    /// Commits changes before the reply. A refusal that depends on a change is also committed: a
+    /// client that retries would mistake it for the result of its own change. Concurrent callers
+    /// share the commit.
     fn commit_changes(&mut self, executed: Result<(), Status>) -> Result<(), Status> {
         let tells_of_change = matches!(
             executed,
@@ -561,12 +570,13 @@ impl Call<'_> {
         executed
     }
 
-    /// Others do not wait for what flocks of new clients have kept.
+    /// Other clients do not block on the records of many new clients.
     fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
         let has_taken = self.has_taken.take();
         if has_taken || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
-            // This waits for the disks, and whoever changes what is lent must not.
+            // The store blocks on the disks, and the reply must not hold borrowed buffers during
+            // that time.
             out.own();
             return self.service.keep_holders(now_ms);
         }
@@ -588,7 +598,7 @@ impl Call<'_> {
         }
     }
 
-    /// Bytes that an answer may still have, for operations that can answer less.
+    /// Returns the bytes left in a reply, for operations that can return less.
     pub(super) fn room(&self, written: usize) -> usize {
         let bytes_max = match &self.sequence {
             Some((sequence, fore)) if sequence.cache_this => {
@@ -600,7 +610,7 @@ impl Call<'_> {
         (bytes_max as usize).saturating_sub(written - self.start + self.header_bytes())
     }
 
-    /// Bytes of an answer around the results.
+    /// Bytes of a reply around the results.
     const fn header_bytes(&self) -> usize {
         REPLY_HEADER_BYTES + bytes_of(self.caller.from.security)
     }
@@ -610,7 +620,7 @@ impl Call<'_> {
             return Err(Status::SEQUENCE_POS);
         }
         if self.minor == 0 || self.sequence.is_some() || self.resumed.is_some() {
-            // A session does not end the one that it was asked by in the middle of a compound.
+            // A session does not destroy itself in the middle of a compound.
             return Ok(());
         }
         if !needs_no_session(operation) {
@@ -622,7 +632,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// `SEQUENCE`; the answer of the whole compound, if the call is repeated.
+    /// `SEQUENCE`. Returns the cached reply of the whole compound if the call is retransmitted.
     fn begin(
         &mut self,
         reader: &mut Reader<'_>,
@@ -637,7 +647,7 @@ impl Call<'_> {
             connection: self.caller.connection,
             request_bytes: self.request_bytes,
             operations: self.count,
-            // Whoever asks again may have other slots in use by then.
+            // A retransmission may carry another highest slot.
             fingerprint: fingerprint_of(reader.rest(), self.caller.credential),
         };
         let begun = {
@@ -665,11 +675,12 @@ impl Call<'_> {
         Ok(None)
     }
 
-    /// What an earlier server kept of this very call, of a session that it had. `rest` is what follows in the call. `BADSESSION`: nothing.
+    /// Returns the receipt that an earlier server stored for this call of one of its sessions.
+    /// `rest` is the rest of the call. `BADSESSION`: no receipt exists.
     fn receipt_of(&self, asked: &Sequence, rest: Reader<'_>) -> Result<Receipt, Status> {
         let wanted = asked.receipt(0);
         let changes = changes_of(rest);
-        // Those that the call does not change are not opened for it.
+        // File systems that the call does not change are not opened.
         let is_needed = |files: &dyn FileSystem| match changes {
             Changes::None => false,
             Changes::In(id) => files.id() == id.whole(),
@@ -692,7 +703,8 @@ impl Call<'_> {
         kept.ok_or(Status::BADSESSION)
     }
 
-    /// Makes a change that must not be made twice; nothing if an earlier server has made it.
+    /// Applies a change that must not be applied twice. Does nothing if an earlier server has
+    /// applied it.
     pub(super) fn once<T>(
         &mut self,
         change: impl FnOnce(&dyn FileSystem, &Identity, Option<&Receipt>) -> Done<T>,
@@ -701,7 +713,7 @@ impl Call<'_> {
         if let Some(receipt) = &self.resumed {
             return match self.index <= receipt.step {
                 true => Ok(None),
-                // It goes on by a new session.
+                // The client continues with a new session.
                 false => Err(Status::DELAY),
             };
         }
@@ -797,17 +809,17 @@ impl Call<'_> {
         }
     }
 
-    /// The file system of the current file handle.
+    /// The file system of the current filehandle.
     pub(super) fn files(&self) -> &dyn FileSystem {
         &*self.exports.export(self.entered).files
     }
 
-    /// The same, to be kept.
+    /// The file system of the current filehandle, as an owned reference.
     pub(super) fn shared_files(&self) -> Arc<dyn FileSystem> {
         Arc::clone(&self.exports.export(self.entered).files)
     }
 
-    /// Whether files may be changed there.
+    /// Checks that the file system is writable.
     pub(super) fn may_change(&self) -> Result<(), Status> {
         let is_fixed = self.current.is_some_and(Place::is_fixed);
         match self.access {
@@ -816,17 +828,17 @@ impl Call<'_> {
         }
     }
 
-    /// The current file handle.
+    /// The current filehandle.
     pub(super) fn place(&self) -> Result<Place, Status> {
         self.current.ok_or(Status::NOFILEHANDLE)
     }
 
-    /// Its object.
+    /// The object of the current filehandle.
     pub(super) fn node(&self) -> Result<Node, Status> {
         Ok(self.place()?.node)
     }
 
-    /// The saved object, which must be of the same file system.
+    /// The saved object, which must be in the same file system.
     pub(super) fn saved(&self) -> Result<Node, Status> {
         let saved = self.saved.ok_or(Status::NOFILEHANDLE)?;
         match saved.export == self.entered {
@@ -835,12 +847,12 @@ impl Call<'_> {
         }
     }
 
-    /// The name of an object in what is kept of opens and locks.
+    /// The key of an object in the table of opens and locks.
     pub(super) fn file(&self, node: Node) -> Handle {
         self.exports.export(self.entered).handle(node)
     }
 
-    /// Makes an object the current one, if the client may use its file system.
+    /// Sets the current object, if the client may use its file system.
     pub(super) fn go_to(&mut self, place: Place) -> Result<(), Status> {
         if place.export != self.entered || self.current.is_none() {
             let export = self.exports.export(place.export);
@@ -855,7 +867,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Whether the client may use the current file system in the way in which this call says who makes it.
+    /// Checks that the current file system accepts the security flavor of the call.
     pub(super) fn check_security(&self) -> Result<(), Status> {
         match self.is_secured {
             true => Ok(()),
@@ -863,8 +875,9 @@ impl Call<'_> {
         }
     }
 
-    /// The same, after an operation that names a handle. Where the next one leads elsewhere, or asks how calls may be secured, that decides
-    /// (RFC 8881, 2.6.3.1.1).
+    /// Checks the security flavor after an operation that sets the filehandle. If the next
+    /// operation leads elsewhere or queries the accepted flavors, that operation decides (RFC 8881,
+    /// 2.6.3.1.1).
     pub(super) fn check_security_before(&self, next: &Reader<'_>) -> Result<(), Status> {
         let mut next = Reader::new(next.rest());
         let left = self.count - self.index - 1;
@@ -876,7 +889,7 @@ impl Call<'_> {
         }
     }
 
-    /// Goes to an object of the same file system.
+    /// Sets the current object within the same file system.
     pub(super) fn go_to_node(&mut self, node: Node) {
         self.current = Some(Place {
             export: self.entered,
@@ -885,7 +898,7 @@ impl Call<'_> {
         self.stateid = None;
     }
 
-    /// The file handle of the arguments.
+    /// Reads a filehandle from the arguments.
     pub(super) fn read_handle(&self, reader: &mut Reader<'_>) -> Result<Place, Status> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
         let found = self.exports.found(bytes, self.caller.now_ms);
@@ -900,7 +913,8 @@ impl Call<'_> {
         Ok(place)
     }
 
-    /// A state id of the arguments; the current one in place of the special one for it. Without sessions it says which client it is of.
+    /// Reads a stateid from the arguments. The special stateid is replaced by the current one.
+    /// Without sessions it identifies the client.
     pub(super) fn read_stateid(&mut self, reader: &mut Reader<'_>) -> Result<StateId, Status> {
         let id = self.read_raw_stateid(reader)?;
         if self.minor == 0 && id != StateId::ANONYMOUS && id != StateId::BYPASS {
@@ -910,7 +924,7 @@ impl Call<'_> {
         Ok(id)
     }
 
-    /// The same, of a request that may be repeated when what it names is gone.
+    /// Reads a stateid of a request that may be retransmitted after its state was removed.
     pub(super) fn read_raw_stateid(&self, reader: &mut Reader<'_>) -> Result<StateId, Status> {
         let id = StateId {
             sequence: reader.u32()?,
@@ -922,7 +936,7 @@ impl Call<'_> {
         Ok(id)
     }
 
-    /// Writes the attributes of an object that `wanted` asks for.
+    /// Writes the `wanted` attributes of an object.
     pub(super) fn write_attributes(
         &self,
         place: Place,
@@ -974,7 +988,8 @@ impl Call<'_> {
         out.u64(changed.after.change);
     }
 
-    /// The same; of a change that an earlier server has made, only what the directory is now.
+    /// Writes `change_info4`. For a change of an earlier server only the current state of the
+    /// directory is known.
     pub(super) fn write_change_of(
         &self,
         directory: Node,
@@ -993,7 +1008,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What an object is.
+    /// The type of an object.
     pub(super) fn kind(&self, node: Node) -> Result<Kind, Status> {
         Ok(self.files().attributes(node)?.kind)
     }

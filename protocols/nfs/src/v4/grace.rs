@@ -1,9 +1,11 @@
-//! Who may take back what an earlier server of the pool had let them open and lock (RFC 8881, 8.4.2; RFC 7530, 9.6.2). Clients that may
-//! have something are kept over restarts, with what others have to wait for. So a server admits nobody else to it, and has nobody wait
-//! whose request cannot be in the way of what may still be taken back.
+//! The grace period: which clients may reclaim the opens and locks of an earlier server of the pool
+//! (RFC 8881, 8.4.2; RFC 7530, 9.6.2). Clients that may have state are stored over restarts, with
+//! the conflicts that their state can cause. So no other client can reclaim, and a request that
+//! cannot conflict with reclaimable state is not delayed.
 //!
-//! A client of NFS 4.0 never says that it is done. It seems to be when it asks for something new, and nobody waits for it from then on.
-//! Until the time is over it may still take back what nobody else can have got meanwhile.
+//! An NFS 4.0 client never reports that its reclaim is complete. A request for new state is taken
+//! as that report, and no client is delayed for it from then on. Until the end of the grace period
+//! it may still reclaim state that no other client can have obtained.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,20 +14,22 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hosts::Hosts;
 
-/// A client as it is kept: a hash of what it calls itself.
+/// A stored client: a hash of its owner string.
 pub type ClientKey = u64;
 
-/// The key of the client with this `co_ownerid`.
+/// Returns the key of the client with this `co_ownerid`.
 pub fn key_of(owner: &[u8]) -> ClientKey {
     hash_of(b"4.1", &[owner])
 }
 
-/// The key of the client of NFS 4.0 with this `id`: another one than that of a client with sessions that calls itself the same.
+/// Returns the key of the NFS 4.0 client with this `id`. It differs from the key of a client with
+/// sessions and the same name.
 pub fn key_without_sessions(id: &[u8]) -> ClientKey {
     hash_of(b"4.0", &[id])
 }
 
-/// The key of a host that locks over NFS 3: by its address, because that is where it is told to take back what it had.
+/// Returns the key of an NFS 3 host with locks. It is computed from the address, because the host
+/// is notified there.
 pub fn key_of_host(address: IpAddr) -> ClientKey {
     let address = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -34,12 +38,14 @@ pub fn key_of_host(address: IpAddr) -> ClientKey {
     hash_of(b"nlm", &[&address.octets()])
 }
 
-/// The key of a client that `principal` of Kerberos has introduced, whose key would be this: no other principal takes back what it had.
+/// Returns the key of a client that a Kerberos `principal` introduced. No other principal can
+/// reclaim its state.
 pub fn key_of_principal(key: ClientKey, principal: &str) -> ClientKey {
     hash_of(b"krb5", &[&key.to_be_bytes(), principal.as_bytes()])
 }
 
-/// It must stay the same over versions, and no client finds a name that has the key of another one.
+/// The result is stable over versions, and no client can find a name with the key of another
+/// client.
 fn hash_of(kind: &[u8], parts: &[&[u8]]) -> u64 {
     let mut hash = Sha256::new();
     hash.update(kind);
@@ -51,28 +57,28 @@ fn hash_of(kind: &[u8], parts: &[&[u8]]) -> u64 {
     u64::from_be_bytes(hash[..8].try_into().expect("eight bytes"))
 }
 
-/// What a client may have besides files that are open and denied to nobody.
+/// Reclaimable state of a client besides opens without denial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Had {
-    /// Locked ranges.
+    /// Byte-range locks.
     pub locks: bool,
-    /// Opens that deny others something.
+    /// Opens with a denial.
     pub denials: bool,
 }
 
 impl Had {
-    /// Everything.
+    /// Locks and denials.
     pub const ALL: Self = Self {
         locks: true,
         denials: true,
     };
-    /// Locked ranges alone.
+    /// Byte-range locks only.
     pub const LOCKS: Self = Self {
         locks: true,
         denials: false,
     };
 
-    /// An open that denies others something if `denials`.
+    /// An open, with a denial if `denials`.
     pub const fn open(denials: bool) -> Self {
         Self {
             locks: false,
@@ -80,7 +86,7 @@ impl Had {
         }
     }
 
-    /// This, and the `other`.
+    /// Returns the union.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -89,25 +95,25 @@ impl Had {
         }
     }
 
-    /// Whether there is nothing in the `other` that is not in this.
+    /// Whether `other` is a subset.
     pub fn has(self, other: Self) -> bool {
         self.and(other) == self
     }
 }
 
-/// What a client asks for that it had not at the server before.
+/// New state that a client requests, as opposed to reclaimed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum New {
     /// To open a file, or to use one without an open.
     Open,
-    /// To open a file and deny others something.
+    /// To open a file with a denial.
     Denial,
     /// To lock a range.
     Lock,
 }
 
 impl New {
-    /// Whether it can be in the way of a client that takes back such an open or such a lock.
+    /// Whether it can conflict with a reclaim of `what`.
     const fn is_in_the_way_of(self, what: Had) -> bool {
         match self {
             Self::Open => what.denials,
@@ -117,15 +123,15 @@ impl New {
     }
 }
 
-/// Clients that may have something, with what that is besides opens that deny nothing.
+/// Clients that may have state, with the kinds of state besides opens without denial.
 pub type Clients = BTreeMap<ClientKey, Had>;
 
-/// Clients that may have something open.
+/// Clients that may have opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holders {
-    /// These, and no others.
+    /// Exactly these clients.
     Known(Clients),
-    /// Nobody knows, or there are too many to be kept.
+    /// Unknown, or too many to be stored.
     Anybody,
 }
 
@@ -135,12 +141,12 @@ impl Default for Holders {
     }
 }
 
-/// Whom the next server has to know.
+/// State that the next server must be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// Clients, hosts among them, that may have something.
+    /// Clients, including hosts, that may have state.
     pub holders: Holders,
-    /// How these hosts are reached, who do not find out themselves that the server has started.
+    /// How to reach these hosts, which cannot detect a restart of the server.
     pub hosts: Hosts,
 }
 
@@ -153,13 +159,13 @@ impl From<Holders> for Remembered {
     }
 }
 
-/// Where clients are kept.
+/// Stable storage of the clients.
 pub trait ClientRecord: Send + Sync {
-    /// Keeps them in the place of those before: durable when it returns. May block. False if that failed.
+    /// Replaces the stored clients. Durable on return. May block. Returns false on failure.
     fn keep(&self, remembered: &Remembered) -> bool;
 }
 
-/// Keeps nobody, for a server that nothing is left of.
+/// Stores no clients, for a server without persistent state.
 pub struct NoRecord;
 
 impl ClientRecord for NoRecord {
@@ -168,34 +174,36 @@ impl ClientRecord for NoRecord {
     }
 }
 
-/// What is left of the time in which clients take back what they had.
+/// The remaining grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// It ends then, in milliseconds, if nobody takes something back until then.
+    /// Remaining milliseconds, unless another reclaim extends the period.
     pub remaining_ms: u64,
-    /// Clients without which it ends earlier, if it is known who they are.
+    /// Clients with an incomplete reclaim, if they are known. The period is over early without
+    /// them.
     pub awaited: Option<usize>,
 }
 
-/// The time in which clients take back what they had.
+/// The grace period.
 pub(super) struct Grace {
     earlier: Holders,
-    /// Those of `earlier` that have not said that they are done, and do not seem to be.
+    /// Clients of `earlier` that have not completed their reclaim and do not seem to have completed
+    /// it.
     awaited: Clients,
-    /// Some of them only seemed to be done.
+    /// Some clients only seemed to be done.
     some_seemed_done: bool,
-    /// What was given out that nobody had before, and to whom; to nobody in particular if there were several.
+    /// New state that was granted, and the client; `None` if there were several.
     given: BTreeMap<New, Option<ClientKey>>,
-    /// When hosts were last heard to know of the start, or to take something back.
+    /// When a host last acknowledged the start or reclaimed a lock.
     heard_of: BTreeMap<ClientKey, u64>,
     length_ms: u64,
     ends_ms: u64,
     is_over: bool,
 }
 
-/// A host makes no longer pause between two locks that it takes back.
+/// Maximum pause between two reclaims of a host.
 const HOST_PAUSE_MS: u64 = 10_000;
-/// So long the time goes on at least after something was taken back.
+/// The period lasts at least this long after a reclaim.
 const GOES_ON_MS: u64 = 5000;
 
 impl Grace {
@@ -220,7 +228,7 @@ impl Grace {
         !self.is_over && now_ms < self.ends_ms
     }
 
-    /// What it waits for, while it lasts.
+    /// Returns the remaining period if it is active.
     pub(super) fn waits(&self, now_ms: u64) -> Option<Recovery> {
         self.is_now(now_ms).then(|| Recovery {
             remaining_ms: self.ends_ms - now_ms,
@@ -231,7 +239,7 @@ impl Grace {
         })
     }
 
-    /// Whether something new can be in the way of what may still be taken back.
+    /// Whether new state can conflict with reclaimable state.
     pub(super) fn forbids(&self, new: New, now_ms: u64) -> bool {
         let is_in_the_way = |had: &Had| match new {
             New::Open => had.denials,
@@ -245,13 +253,13 @@ impl Grace {
             }
     }
 
-    /// Whether a client that is awaited denied others something, but for this one.
+    /// Whether an awaited client other than `but` had denials.
     pub(super) fn awaits_denials(&self, but: ClientKey, now_ms: u64) -> bool {
         let mut others = self.awaited.iter().filter(|(client, _)| **client != but);
         self.is_now(now_ms) && others.any(|(_, had)| had.denials)
     }
 
-    /// Something new that is not [forbidden](Self::forbids) is given out.
+    /// Records new state that was not [forbidden](Self::forbids).
     pub(super) fn gives(&mut self, new: New, to: Option<ClientKey>, now_ms: u64) {
         if self.is_now(now_ms) {
             let known = self.given.entry(new).or_insert(to);
@@ -259,19 +267,20 @@ impl Grace {
         }
     }
 
-    /// A client that never says that it is done asks for something new.
+    /// Handles a request for new state from a client that never reports completion.
     pub(super) fn seems_done(&mut self, client: ClientKey) {
         self.some_seemed_done |= self.awaited.remove(&client).is_some();
     }
 
-    /// A host that is awaited knows of the start, or takes something back.
+    /// Records that an awaited host acknowledged the start or reclaimed a lock.
     pub(super) fn heard_of(&mut self, host: ClientKey, now_ms: u64) {
         if self.awaited.contains_key(&host) {
             self.heard_of.insert(host, now_ms);
         }
     }
 
-    /// Hosts take back one lock after the other. Those that knew of the start for a while, and took nothing back since, seem to be done.
+    /// Hosts reclaim their locks one by one. A host that acknowledged the start and has not
+    /// reclaimed for a while is taken as done.
     pub(super) fn settle(&mut self, now_ms: u64) {
         let heard_of = self.heard_of.iter();
         let quiet = heard_of.filter(|(_, since)| **since + HOST_PAUSE_MS <= now_ms);
@@ -282,14 +291,14 @@ impl Grace {
         }
     }
 
-    /// Whether it is over now and was not at the last call.
+    /// Whether it has expired since the last call.
     pub(super) fn ends(&mut self, now_ms: u64) -> bool {
         let ends = !self.is_over && !self.is_now(now_ms);
         self.is_over |= ends;
         ends
     }
 
-    /// Somebody takes something back, and may have more: the time goes on for a while, and lasts twice as long at most.
+    /// Extends the period after a reclaim, because more may follow: to at most twice its length.
     pub(super) fn takes_back(&mut self, now_ms: u64) {
         if self.is_now(now_ms) {
             let end = (now_ms + GOES_ON_MS).min(2 * self.length_ms);
@@ -305,22 +314,23 @@ impl Grace {
         let is_in_the_way = |(new, to): (&New, &Option<ClientKey>)| {
             new.is_in_the_way_of(what) && *to != Some(client)
         };
-        // Whatever is in the way of those that are awaited was not given out.
+        // State that conflicts with awaited clients was not granted.
         let was_kept = self.awaited.contains_key(&client) || !self.given.iter().any(is_in_the_way);
         had_it && was_kept && self.is_now(now_ms)
     }
 
-    /// A client has taken back all that it had, or will never do.
+    /// Records that a client has completed its reclaim or will never reclaim.
     pub(super) fn is_done(&mut self, client: ClientKey) {
         self.awaited.remove(&client);
         let are_all_done = self.awaited.is_empty() && !self.some_seemed_done;
         if are_all_done && matches!(self.earlier, Holders::Known(_)) {
-            // The next question finds that it has ended.
+            // The next check detects that the period is over.
             self.ends_ms = 0;
         }
     }
 
-    /// Whom the next server has to know, if these have something now: while it lasts, all that were known to this one, too.
+    /// Returns the holders that the next server must be given, if `now` have state. During the
+    /// grace period these include all holders of the previous server.
     pub(super) fn holders(&self, mut now: Clients) -> Holders {
         match &self.earlier {
             Holders::Known(clients) if !self.is_over => {

@@ -1,6 +1,6 @@
-//! Hosts that lock ranges over NFS 3 (NLM 4), in the same table as the clients of NFS 4, so that they keep each other out. A host has no
-//! lease: what it has locked is its own until it gives that back, or says that it has started again. It waits for a lock in a queue, and is
-//! called back.
+//! NFS 3 hosts that lock ranges with NLM 4. Their locks are in the same table as the state of NFS 4
+//! clients, so that they conflict. A host has no lease: it holds its locks until it releases them
+//! or reports a restart. A blocked lock is queued and granted by a callback.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -17,64 +17,68 @@ use crate::hosts::{Hosts, Message, Outcome, Purpose, Readiness, Way};
 use crate::snapshots;
 use crate::xdr::{Reader, Writer};
 
-/// Hosts of one IPv4 address or IPv6 network that are told of a start: one network does not take all the places of the record.
+/// Hosts of one IPv4 address or IPv6 network that are notified of a start. The bound leaves room in
+/// the record for the hosts of other networks.
 const HOSTS_PER_NETWORK_MAX: usize = 128;
-/// Bytes of the record that one more host takes at most.
+/// Maximum bytes of one host in the record.
 const BYTES_PER_HOST_MAX: usize = 96;
-/// Those that wait for a range of one file, and for any. Whoever finds no place asks again by himself.
+/// Blocked locks of one file, and of all files. A host that finds the queue full must retry by
+/// itself.
 const WAITING_PER_FILE_MAX: usize = 128;
 const WAITING_MAX: usize = 4096;
-/// The same of one IPv4 address or IPv6 network.
+/// Blocked locks of one IPv4 address or IPv6 network.
 const WAITING_PER_NETWORK_MAX: usize = 256;
-/// Locks whose owners did not answer, of which it is known what they waited for.
+/// Granted locks without a reply from the host, for which the blocked request is retained.
 const UNANSWERED_MAX: usize = 8192;
-/// So long after the start hosts are told of it at the latest: the key of something that is shared may be missing for days.
+/// Hosts are notified at most this long after the start, even if the key of a shared dataset is
+/// still missing.
 const ANNOUNCED_MS_MAX: u64 = 5000;
-/// Shares of one file of the hosts in one IPv4 address or IPv6 network: nobody takes all the places among those that have it open.
+/// Shares of one file by the hosts of one IPv4 address or IPv6 network, so that one network cannot
+/// use all slots of the file.
 const SHARES_PER_NETWORK_MAX: usize = 128;
 /// The owner of the open that holds a file for the locks of a host.
 const ANCHOR: &[u8] = b"";
-/// What stands before the owner of a share, so that it is another one.
+/// Prefix of the owner of a share, so that it differs from the owner of a lock.
 const SHARE: &[u8] = b"share";
-/// No access and no denial: the locks of a host are in the way of locks alone.
+/// No access and no denial: the locks of a host conflict only with locks.
 const NO_SHARE: (u32, u32) = (0, 0);
-/// NLM, its version, and the procedure by which a host hears that it has what it waited for.
+/// NLM, its version, and the procedure that reports a granted lock to the host.
 const NLM: (u32, u32) = (100_021, 4);
 const GRANTED: u32 = 5;
 
-/// What only a host has.
+/// State that only a host has.
 pub(super) struct Host {
     pub(super) address: IpAddr,
-    /// Our addresses that it uses.
+    /// Addresses of this server that the host uses.
     heres: BTreeSet<IpAddr>,
-    /// The number of its start (`state` of NSM) that all of its locks came with, if any came; 0 where they did not, or it is not known. Shares come
-    /// without one.
+    /// NSM `state` that all of its locks came with; 0 if there was none or it is unknown. Shares
+    /// carry no NSM state.
     locked_at: Option<u32>,
-    /// The number of the start that it told last.
+    /// The NSM `state` that the host reported last.
     told: Option<u32>,
 }
 
 impl Host {
-    /// Whether all that it has came behind that start of it.
+    /// Whether all state of the host was created after that start of the host.
     fn has_started(&self, start: u32) -> bool {
         start != 0 && (self.locked_at == Some(start) || self.told == Some(start))
     }
 }
 
-/// A range that a host asks for.
+/// A range that a host wants to lock.
 #[derive(Clone)]
 pub(crate) struct Asked {
-    /// Its number as a client.
+    /// The client number of the host.
     pub(crate) host: u64,
-    /// The owner there.
+    /// The lock owner on the host.
     pub(crate) owner: Vec<u8>,
     /// The file.
     pub(crate) file: Handle,
     /// The range.
     pub(crate) span: Span,
-    /// How the host is reached.
+    /// The route to the host.
     pub(crate) way: Way,
-    /// What the host told the call by.
+    /// The cookie of the request.
     pub(crate) cookie: Vec<u8>,
     /// The lock as the host described it.
     pub(crate) lock: Vec<u8>,
@@ -85,7 +89,7 @@ impl Asked {
         (self.host, &self.owner[..], self.file) == (host, owner, file)
     }
 
-    /// The call that gives it to the host.
+    /// The NLM_GRANTED call to the host.
     fn granted(&self, number: u64) -> Message {
         let mut arguments = Writer::new();
         arguments.opaque(&self.cookie);
@@ -102,31 +106,31 @@ impl Asked {
     }
 }
 
-/// A reservation of a whole file that a host asks for.
+/// A share reservation of a whole file (NLM_SHARE).
 pub(crate) struct Share<'a> {
-    /// Its number as a client.
+    /// The client number of the host.
     pub(crate) host: u64,
-    /// The owner there.
+    /// The share owner on the host.
     pub(crate) owner: &'a [u8],
     /// The file.
     pub(crate) file: Handle,
-    /// What it is for, and what others must not do meanwhile.
+    /// Access and denial.
     pub(crate) mode: (u32, u32),
-    /// The host had it at the server before.
+    /// The host reclaims a share that it held at the previous server.
     pub(crate) is_reclaim: bool,
 }
 
-/// Why a host gets no lock, or no share.
+/// Why a lock or share was refused.
 pub(crate) enum NoHostLock {
-    /// Somebody has one.
+    /// A conflicting lock exists.
     Denied(Conflict),
-    /// Somebody has a share, or an open of NFS 4.
+    /// A conflicting share or NFS 4 open exists.
     Shared,
-    /// Not before clients have taken back what they had, or not any more.
+    /// The grace period is active, or it is over and the reclaim comes too late.
     Grace,
     /// There is no room for one more.
     Full,
-    /// The file cannot be held.
+    /// The file cannot be held open.
     File(FileError),
 }
 
@@ -141,17 +145,17 @@ impl From<NoLock> for NoHostLock {
     }
 }
 
-/// What the server knows of hosts in all.
+/// All state of NFS 3 hosts.
 #[derive(Default)]
 pub(super) struct Locking {
-    /// Those that the server before told of, with its number.
+    /// Hosts that the previous server recorded, with its number.
     earlier: Hosts,
     waiting: VecDeque<Asked>,
-    /// Files of which ranges became free since somebody looked who waits for one.
+    /// Files with ranges that were released since the blocked locks were last checked.
     freed: HashSet<Handle>,
-    /// Locks that their owners do not know of yet.
+    /// Granted locks that the hosts have not acknowledged yet.
     granting: HashMap<u64, Asked>,
-    /// Hosts were told of this start.
+    /// Hosts have been notified of this start.
     is_announced: bool,
 }
 
@@ -163,28 +167,29 @@ impl Locking {
         }
     }
 
-    /// A range of a file became free.
+    /// Records that a range of a file was released.
     pub(super) fn frees(&mut self, file: Handle) {
         if !self.waiting.is_empty() {
             self.freed.insert(file);
         }
     }
 
-    /// A host is gone.
+    /// Removes a host.
     pub(super) fn forget(&mut self, host: u64) {
         self.waiting.retain(|asked| asked.host != host);
         self.granting.retain(|_, asked| asked.host != host);
     }
 }
 
-/// Whether a host took what it was given (`nlm4_res`).
+/// Whether the host accepted the granted lock (`nlm4_res`).
 fn is_granted(results: &[u8]) -> bool {
     const COOKIE_BYTES_MAX: usize = 1024;
     let mut reader = Reader::new(results);
     reader.opaque(COOKIE_BYTES_MAX).and_then(|_| reader.u32()) == Ok(0)
 }
 
-/// How a host is told from others: those behind one address call themselves differently.
+/// The name that identifies a host. Hosts behind one address are distinguished by the name that
+/// they send.
 fn name_of(address: IpAddr, name: &[u8]) -> Vec<u8> {
     let address = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -194,23 +199,23 @@ fn name_of(address: IpAddr, name: &[u8]) -> Vec<u8> {
 }
 
 impl State {
-    /// How many files have something open, and how many opens and locks there are.
+    /// Counts files with state, and opens and locks.
     #[cfg(test)]
     pub(crate) fn sizes(&self) -> (usize, usize) {
         (self.files.len(), self.held.len())
     }
 
-    /// The host that calls itself `name`, if it has or had something.
+    /// Returns the host of this name if it has or had state.
     pub(crate) fn known_host(&self, address: IpAddr, name: &[u8]) -> Option<u64> {
         self.known(Manner::Host, &name_of(address, name)).1
     }
 
-    /// Whether a client is a host, whose owners have numbers.
+    /// Whether a client is an NFS 3 host. The owners of a host have numbers.
     fn is_host(&self, client: u64) -> bool {
         self.host_of(client).is_some()
     }
 
-    /// Whether a client is a host there.
+    /// Whether a client is a host at that address.
     pub(super) fn is_host_at(&self, client: u64, address: IpAddr) -> bool {
         let host = self.host_of(client);
         host.is_some_and(|host| host.address == address)
@@ -220,8 +225,9 @@ impl State {
         self.clients.get(&client)?.host.as_ref()
     }
 
-    /// The host that calls itself `name`, which is heard of. A new one needs a place among those that are told of a start. `start`: what a lock says of
-    /// the start of the host.
+    /// Returns the number of the host `name`, creating it if necessary. A new host needs a free
+    /// slot among the hosts that are notified of a start. `start` is the NSM state of the lock
+    /// request.
     pub(crate) fn host(
         &mut self,
         way: Way,
@@ -291,7 +297,8 @@ impl State {
         if has_room { Ok(()) } else { Err(Status::DELAY) }
     }
 
-    /// Which hosts the next server has to tell that it has started: while clients may take back what they had, all that this one told, too.
+    /// Returns the hosts that the next server must notify. During the grace period these include
+    /// the hosts of the previous server.
     pub(crate) fn hosts(&self, now_ms: u64) -> Hosts {
         let earlier = &self.locking.earlier;
         let mut ways = match self.is_grace(now_ms) {
@@ -309,19 +316,19 @@ impl State {
             start: earlier.next_start(),
             ways,
         };
-        // Hosts that had nothing for a while have come back, more than there is room for.
+        // More hosts without state have returned than the record has room for.
         while hosts.to_string().len() > Hosts::BYTES_MAX {
             hosts.ways.pop_last();
         }
         hosts
     }
 
-    /// Whether nobody gets a new lock now.
+    /// Whether new locks are refused.
     pub(crate) fn is_lock_forbidden(&mut self, now_ms: u64) -> bool {
         self.forbids(New::Lock, now_ms)
     }
 
-    /// Whether a host may have a lock now: one that it had before, if it `is_reclaim`.
+    /// Whether a host may lock; with `is_reclaim`, whether it may reclaim a lock.
     pub(crate) fn may_lock(
         &mut self,
         host: u64,
@@ -339,7 +346,7 @@ impl State {
         self.lock_with(anchor, owner)
     }
 
-    /// Whether an owner has all of a range already: it asks again.
+    /// Whether an owner already holds the whole range, so that the request is a retry.
     pub(crate) fn has_range(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
         let lock = self.lock_of(host, owner, file);
         let has = lock.is_some_and(|lock| self.files[&file].has(lock, span));
@@ -349,19 +356,20 @@ impl State {
         has
     }
 
-    /// The owner knows what it has of a range: it need not be called back.
+    /// Removes pending callbacks for a range that the owner has already been informed of.
     fn knows(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
         let is_known = |asked: &Asked| asked.is_of((host, owner, file)) && span.covers(asked.span);
         self.locking.granting.retain(|_, asked| !is_known(asked));
     }
 
-    /// The same of a range that it asked for and has got, for which it waits no more.
+    /// Removes the pending callbacks and the blocked request of a range that the owner has
+    /// obtained.
     fn has_got(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
         self.knows(host, owner, file, span);
         self.stops_waiting(host, owner, file, span);
     }
 
-    /// Whether it waited.
+    /// Returns whether the request was blocked.
     fn stops_waiting(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
         let waiting = &mut self.locking.waiting;
         let count = waiting.len();
@@ -369,7 +377,7 @@ impl State {
         waiting.len() < count
     }
 
-    /// Locks a range. Whether the file has to be held for it.
+    /// Locks a range. Returns whether the file must be held open for it.
     fn lock_for_host(
         &mut self,
         asked: &Asked,
@@ -421,7 +429,8 @@ impl State {
         Ok(is_first)
     }
 
-    /// Gives a share, in the place of the one that its owner had. Whether the file has to be held for it.
+    /// Creates a share or replaces the owner's current one. Returns whether the file must be held
+    /// open for it.
     fn share_for_host(
         &mut self,
         share: &Share<'_>,
@@ -450,7 +459,7 @@ impl State {
         Ok(self.open(host, &owner, file, mode, Arc::clone(files)).1)
     }
 
-    /// Whether a host may have this share of a file: one that it has, or one more.
+    /// Whether a host may have this share: an existing one, or one more.
     fn has_room_for_share(&self, host: u64, owner: &[u8], file: Handle) -> bool {
         let Some((found, known)) = self.files.get(&file).zip(self.host_of(host)) else {
             return true;
@@ -464,7 +473,7 @@ impl State {
             || found.openers().filter(near).count() < SHARES_PER_NETWORK_MAX
     }
 
-    /// Gives a share back. There may be nothing to give back.
+    /// Removes a share. It is no error if there is none.
     pub(crate) fn unshare_for_host(&mut self, host: u64, owner: &[u8], file: Handle) {
         let owner = [SHARE, owner].concat();
         let found = self.files.get(&file);
@@ -473,7 +482,7 @@ impl State {
         }
     }
 
-    /// Gives a range back. There may be nothing to give back.
+    /// Unlocks a range. It is no error if no lock exists.
     pub(crate) fn unlock_for_host(
         &mut self,
         host: u64,
@@ -501,7 +510,7 @@ impl State {
         Ok(())
     }
 
-    /// A host waits for a range, if there is a place; one that asks again stays in its place.
+    /// Queues a blocked lock if there is room. A repeated request retains its position.
     pub(crate) fn wait(&mut self, asked: Asked) {
         let waiting = &mut self.locking.waiting;
         let mut same = waiting.iter_mut();
@@ -524,7 +533,7 @@ impl State {
         }
     }
 
-    /// Ranges that hosts wait for, each with its file.
+    /// Blocked ranges, each with its file.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Handle, LockUse)> {
         let waiting = self.locking.waiting.iter();
         waiting.map(|asked| {
@@ -533,14 +542,14 @@ impl State {
         })
     }
 
-    /// What an owner is at a host; nothing of other clients.
+    /// Returns the process id and name of a lock owner of a host; `None` for other clients.
     pub(crate) fn process_of(&self, client: u64, owner: &[u8]) -> Option<(u32, Vec<u8>)> {
         let owner = Some(owner).filter(|_| self.is_host(client));
         let (number, name) = owner?.split_first_chunk::<4>()?;
         Some((u32::from_be_bytes(*number), name.to_vec()))
     }
 
-    /// A host waits no more; whether it did.
+    /// Cancels a blocked lock. Returns whether it was blocked.
     pub(crate) fn cancel(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
         let waited = self.stops_waiting(host, owner, file, span);
         let is_it = |asked: &Asked| asked.is_of((host, owner, file)) && asked.span == span;
@@ -551,7 +560,7 @@ impl State {
         is_granting || waited
     }
 
-    /// The next that waits for a range that it can have. It waits no more.
+    /// Removes and returns the next blocked lock that can be granted.
     fn next_to_grant(&mut self, now_ms: u64) -> Option<Asked> {
         if self.locking.freed.is_empty() {
             return None;
@@ -565,7 +574,7 @@ impl State {
                     .is_ok()
         });
         let asked = found.and_then(|at| waiting.remove(at));
-        // A client whose lease was over may have gone meanwhile, and its locks with it.
+        // The locks of a client with an expired lease may have been removed.
         self.locking.waiting = waiting;
         if asked.is_some() {
             self.locking.freed.extend(freed);
@@ -573,8 +582,9 @@ impl State {
         asked
     }
 
-    /// A host gives up all that it has, or has started again, as number `start`: a late message of a start takes away nothing that came
-    /// behind it. Where nobody at its address calls itself so, the only one there with locks is meant.
+    /// Removes the state of a host that released all of it or restarted as NSM state `start`. A
+    /// late message about an earlier start removes no newer state. If no host at the address has
+    /// this name, the only host there with locks is meant.
     pub(crate) fn host_restarted(&mut self, address: IpAddr, name: &[u8], start: Option<u32>) {
         let short = |name: &[u8]| name.split(|byte| *byte == b'.').next().map(<[u8]>::to_vec);
         let at_address = |client: &&Client| {
@@ -624,8 +634,10 @@ impl State {
 }
 
 impl Service {
-    /// Whether whoever is at an address may use a file so without an open: [`FileError::Access`] if an open denies it, [`FileError::NotReady`] if
-    /// one may that somebody else can still take back. Nobody waits for those of whom nothing is known (NFS 3 promises nothing then).
+    /// Whether a host at this address may use a file without an open. Returns [`FileError::Access`]
+    /// if an open denies the use, and [`FileError::NotReady`] if a client may still reclaim such an
+    /// open. If the previous holders are unknown, the use is allowed, since NFS 3 promises nothing
+    /// here.
     pub(crate) fn check_use(
         &self,
         file: Handle,
@@ -642,7 +654,8 @@ impl Service {
         if is_denied {
             return Err(FileError::Access);
         }
-        // A client may have lost what forbade it, and must not take it back from the next server.
+        // A client may have lost the state that forbade this use. It must not reclaim it from the
+        // next server.
         let kept = self.keep_holders(now_ms);
         self.release();
         kept.map_err(|_| FileError::NotReady)
@@ -660,7 +673,7 @@ impl Service {
         })
     }
 
-    /// Gives a host a share.
+    /// Creates a share for a host.
     pub(crate) fn share_for_host(
         &self,
         share: &Share<'_>,
@@ -672,7 +685,7 @@ impl Service {
         })
     }
 
-    /// Takes something of a file, which says whether the file has to be held for it.
+    /// Calls `take`, which creates state of a file and returns whether the file must be held open.
     fn hold_for_host(
         &self,
         file: Handle,
@@ -680,7 +693,7 @@ impl Service {
         take: impl FnOnce(&mut State) -> Result<bool, NoLock>,
     ) -> Result<(), NoHostLock> {
         let node = snapshots::node_of(file).unwrap_or(file.node);
-        // Held before it is taken, so that nobody can take it away in between.
+        // The file is held open first, so that it cannot disappear in between.
         files.hold(node).map_err(NoHostLock::File)?;
         let mut state = self.state();
         let now = self.exports();
@@ -698,12 +711,13 @@ impl Service {
         taken.map(|_| ()).map_err(NoHostLock::from)
     }
 
-    /// Gives hosts that wait what became free.
+    /// Grants blocked locks of released ranges.
     pub(crate) fn grant(&self, now_ms: u64) {
         self.grant_after(now_ms, || ());
     }
 
-    /// The same. `before`: as for [`Self::release_after`]; a file may go here, too.
+    /// Like [`Self::grant`]. `before` is used as in [`Self::release_after`], because a file may be
+    /// released here, too.
     pub(crate) fn grant_after(&self, now_ms: u64, mut before: impl FnMut()) {
         loop {
             let Some(asked) = self.state().next_to_grant(now_ms) else {
@@ -711,7 +725,7 @@ impl Service {
             };
             before();
             let exports = self.exports();
-            // Where it is closed for a while, the host asks again.
+            // If the file system is temporarily closed, the host retries.
             let Some(files) = exports.files_of(asked.file.file_system) else {
                 continue;
             };
@@ -723,7 +737,7 @@ impl Service {
         }
     }
 
-    /// The same, also of what clients had whose lease is over.
+    /// Like [`Self::grant`], also for ranges of clients with an expired lease.
     pub(crate) fn grant_all(&self, now_ms: u64) {
         {
             let locking = &mut self.state().locking;
@@ -744,7 +758,8 @@ impl Service {
         }
     }
 
-    /// A host did not answer, but may have taken what it waited for: it stays the host's, who can give it back.
+    /// Retains a lock without a reply to its callback: the host may have accepted it and can unlock
+    /// it.
     fn keep_grant(&self, number: u64) {
         let granting = &mut self.state().locking.granting;
         if granting.len() > UNANSWERED_MAX {
@@ -752,7 +767,8 @@ impl Service {
         }
     }
 
-    /// A host was called back. What it does not want any more, or could not be told, is given back.
+    /// Completes a callback. A lock that the host refuses, or that could not be reported to it, is
+    /// released.
     fn end_grant(&self, number: u64, is_taken: bool) {
         let mut state = self.state();
         let asked = state.locking.granting.remove(&number);
@@ -763,9 +779,10 @@ impl Service {
         self.release();
     }
 
-    /// The calls that tell hosts of this start, once all is here that they may take back locks of.
+    /// Creates the notifications of this start, once all file systems with reclaimable locks are
+    /// present.
     pub(crate) fn announce(&self, now_ms: u64) {
-        /// NSM, its version, and the procedure.
+        /// NSM, its version, and the notification procedure.
         const NOTIFY: (u32, u32, u32) = (100_024, 1, 6);
         if !self.exports().is_complete() && now_ms < ANNOUNCED_MS_MAX {
             return;
@@ -793,7 +810,7 @@ impl Service {
         }
     }
 
-    /// Whether a call may be made: what it says has to be true still, and durable.
+    /// Whether a call may be sent: its content must still be true, and must be durable.
     pub(crate) fn readiness(&self, purpose: Purpose, now_ms: u64) -> Readiness {
         match purpose {
             Purpose::Answer => Readiness::Now,
@@ -807,7 +824,7 @@ impl Service {
         }
     }
 
-    /// A call has ended.
+    /// Handles the outcome of a call.
     pub(crate) fn was_called(&self, message: &Message, outcome: &Outcome, now_ms: u64) {
         match (message.purpose, outcome) {
             (Purpose::Started, Outcome::Answered { .. }) => {
@@ -823,7 +840,8 @@ impl Service {
                     was_repeated,
                 },
             ) => {
-                // One that was told twice may refuse the second time what it took the first time.
+                // A host that receives the callback twice may refuse the second one although it
+                // accepted the first.
                 let is_taken = *was_repeated || is_granted(results);
                 self.end_grant(number, is_taken);
                 self.grant(now_ms);

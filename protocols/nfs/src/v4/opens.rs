@@ -11,21 +11,22 @@ use super::numbers::Status;
 use super::state::State;
 use super::turns::Owner;
 
-/// Opens of one file. Each may be looked at for a further one.
+/// Opens of one file. Each may be compared with a further one.
 const OPENS_PER_FILE_MAX: usize = 8192;
 /// Ranges that are locked in one file.
 const RANGES_PER_FILE_MAX: usize = 8192;
-/// Owners that have locked something in one file, and may again.
+/// Lock owners of one file, with ranges or without.
 const LOCK_OWNERS_PER_FILE_MAX: usize = 8192;
 
-/// Users of one open who are known to have opened it. Of others the file decides at each read and write.
+/// Users of one open that are recorded as openers. For other users the file is checked at each read
+/// and write.
 const OPENERS_MAX: usize = 4;
 
 /// `OPEN4_SHARE_ACCESS_READ`.
 pub const READ: u32 = 1;
 /// `OPEN4_SHARE_ACCESS_WRITE`.
 pub const WRITE: u32 = 2;
-/// Beside [`WRITE`], and in no message: only behind the end of the file.
+/// Together with [`WRITE`], and in no message: writes only append to the file.
 pub const APPENDS: u32 = 4;
 
 /// `stateid4`.
@@ -33,22 +34,22 @@ pub const APPENDS: u32 = 4;
 pub struct StateId {
     /// Counts changes of the state.
     pub sequence: u32,
-    /// What it names.
+    /// The identity of the state.
     pub other: [u8; 12],
 }
 
 impl StateId {
-    /// No state: anybody.
+    /// The anonymous stateid.
     pub const ANONYMOUS: Self = Self {
         sequence: 0,
         other: [0; 12],
     };
-    /// A read that passes over locks.
+    /// The READ bypass stateid: ignores locks.
     pub const BYPASS: Self = Self {
         sequence: u32::MAX,
         other: [0xff; 12],
     };
-    /// What the last operation left.
+    /// The current stateid of the compound.
     pub const CURRENT: Self = Self {
         sequence: 1,
         other: [0; 12],
@@ -60,7 +61,8 @@ pub(super) struct Held {
     pub(super) file: Handle,
     pub(super) owner: Vec<u8>,
     pub(super) sequence: u32,
-    /// The principal of Kerberos that has made it: it alone changes and ends it, or the one that introduced the client.
+    /// The Kerberos principal that created it. Only this principal, or the one that introduced the
+    /// client, may change or remove it.
     pub(super) principal: Option<u64>,
     pub(super) what: What,
 }
@@ -69,11 +71,12 @@ pub(super) enum What {
     Open {
         access: u32,
         deny: u32,
-        /// Whether it was opened for writing by whom may write everywhere.
+        /// Whether an opener with write permission to all files opened it for writing.
         writes_all: bool,
-        /// The pairs that it was opened with: a downgrade must end at one that their union can be.
+        /// The modes that it was opened with: the result of a downgrade must be a union of some of
+        /// them.
         modes: HashSet<(u32, u32)>,
-        /// Who opened it, and for what: not more than [`OPENERS_MAX`].
+        /// The users that opened it, with their access; at most [`OPENERS_MAX`].
         openers: Vec<(Identity, u32)>,
         /// The locks that belong to it.
         locks: HashSet<u64>,
@@ -84,7 +87,8 @@ pub(super) enum What {
 }
 
 impl Held {
-    /// The open that it is, for people; nothing where it is a lock, or holds a file for locks only.
+    /// Describes the open for an operator; `None` for a lock, or if the file is held for locks
+    /// only.
     fn open_use(&self) -> Option<OpenUse> {
         match self.what {
             What::Open { access, deny, .. } if access | deny != 0 => Some(OpenUse {
@@ -96,7 +100,7 @@ impl Held {
         }
     }
 
-    /// Its owner, among those of its client.
+    /// The open or lock owner, within its client.
     pub(super) fn named(&self) -> Owner {
         match self.what {
             What::Open { .. } => Owner::Open(self.owner.clone()),
@@ -105,7 +109,7 @@ impl Held {
     }
 }
 
-/// How many opens have each bit of access and of denial.
+/// The number of opens by bit of access and of denial.
 #[derive(Default)]
 struct Shares {
     access: [usize; 2],
@@ -123,7 +127,7 @@ impl Shares {
         }
     }
 
-    /// Whether some open may be in the way of another one.
+    /// Whether any open may conflict with this mode.
     fn may_conflict(&self, (access, deny): (u32, u32)) -> bool {
         let has =
             |counts: &[usize; 2], bits: u32| (0..2).any(|at| bits & 1 << at != 0 && counts[at] > 0);
@@ -131,15 +135,15 @@ impl Shares {
     }
 }
 
-/// What is open and locked of one file.
+/// Opens and locks of one file.
 pub(super) struct FileState {
-    /// Where it is held; nowhere while its file system is closed.
+    /// The file system that holds it; `None` while the file system is closed.
     pub(super) files: Option<Arc<dyn FileSystem>>,
-    /// By client and owner.
+    /// Opens by client and owner.
     pub(super) opens: HashMap<(u64, Vec<u8>), u64>,
     shares: Shares,
     ranges: Vec<Range>,
-    /// How many locks there are, with ranges or without.
+    /// Number of locks, with ranges or without.
     locks: usize,
 }
 
@@ -149,7 +153,7 @@ impl FileState {
         self.ranges.iter().any(|range| range.lock == lock)
     }
 
-    /// Whether a lock has all of `span`, as it is asked for.
+    /// Whether a lock covers all of `span` in the same mode.
     pub(super) fn has(&self, lock: u64, span: Span) -> bool {
         self.ranges.iter().any(|range| {
             (range.lock, range.is_write) == (lock, span.is_write)
@@ -158,7 +162,7 @@ impl FileState {
         })
     }
 
-    /// The open of an owner.
+    /// The open of this owner.
     pub(super) fn open_of(&self, client: u64, owner: &[u8]) -> Option<u64> {
         self.opens.get(&(client, owner.to_vec())).copied()
     }
@@ -178,13 +182,13 @@ impl FileState {
         self.locks < LOCK_OWNERS_PER_FILE_MAX
     }
 
-    /// Some locks are gone, with all their ranges.
+    /// Removes locks with their ranges.
     pub(super) fn forget_locks(&mut self, locks: &HashSet<u64>) {
         self.locks -= locks.len();
         self.ranges.retain(|range| !locks.contains(&range.lock));
     }
 
-    /// An open is gone; whether that was the last one.
+    /// Removes an open. Returns whether it was the last one.
     pub(super) fn forget_open(&mut self, opener: &(u64, Vec<u8>), mode: (u32, u32)) -> bool {
         self.opens.remove(opener);
         self.shares.count(mode, -1);
@@ -192,7 +196,7 @@ impl FileState {
     }
 }
 
-/// A locked range; `last` is in it.
+/// A locked range, including `last`.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     lock: u64,
@@ -201,17 +205,18 @@ struct Range {
     is_write: bool,
 }
 
-/// A range to lock or to look at.
+/// A range to lock or to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     first: u64,
     last: u64,
-    /// Whether nobody else may have it.
+    /// Whether the lock is exclusive.
     pub is_write: bool,
 }
 
 impl Span {
-    /// From the fields of the protocol, where a length of all ones reaches to the end.
+    /// Converts the fields of the protocol, where a length of all ones extends to the end of the
+    /// file.
     pub fn new(offset: u64, length: u64, is_write: bool) -> Result<Self, Status> {
         let last = match length {
             0 => return Err(Status::INVAL),
@@ -225,7 +230,7 @@ impl Span {
         })
     }
 
-    /// Whether all of the `other` is in this.
+    /// Whether `other` lies within this range.
     pub(super) const fn covers(self, other: Self) -> bool {
         self.first <= other.first && other.last <= self.last
     }
@@ -235,27 +240,27 @@ impl Span {
     }
 }
 
-/// Whose lock is in the way.
+/// The conflicting lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Where it begins.
+    /// Its first byte.
     pub offset: u64,
-    /// Its length; all ones reaches to the end.
+    /// Its length; all ones extends to the end of the file.
     pub length: u64,
-    /// Whether nobody else may have it.
+    /// Whether it is exclusive.
     pub is_write: bool,
     /// The client.
     pub client: u64,
-    /// The owner of the lock.
+    /// The lock owner.
     pub owner: Vec<u8>,
 }
 
-/// Why there is no lock.
+/// Why a lock was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoLock {
-    /// Somebody has one.
+    /// A conflicting lock exists.
     Denied(Conflict),
-    /// Something else.
+    /// Another error.
     Failed(Status),
 }
 
@@ -265,29 +270,29 @@ impl From<Status> for NoLock {
     }
 }
 
-/// An open of a file, for people. Access and denials have 1 for reading and 2 for writing.
+/// An open of a file, for operators. In access and denial, 1 is read and 2 is write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenUse {
-    /// Whose it is.
+    /// The client.
     pub client: u64,
-    /// What it is for.
+    /// The access.
     pub access: u32,
-    /// What others must not open it for.
+    /// The denial.
     pub deny: u32,
 }
 
-/// A range that is locked or wanted, for people.
+/// A locked or blocked range, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockUse {
-    /// Whose it is.
+    /// The client.
     pub client: u64,
-    /// The owner there, if the client is of version 3: a number, mostly of a process, and a name.
+    /// The lock owner of an NFS 3 client: a number, usually a process id, and a name.
     pub process: Option<(u32, Vec<u8>)>,
-    /// Where it begins.
+    /// Its first byte.
     pub offset: u64,
-    /// Its length; nothing where it reaches to the end.
+    /// Its length; `None` extends to the end of the file.
     pub length: Option<u64>,
-    /// Whether nobody else may have it.
+    /// Whether it is exclusive.
     pub is_exclusive: bool,
 }
 
@@ -305,7 +310,8 @@ impl LockUse {
 }
 
 impl State {
-    /// Who has a file open, and who has a range of it locked, each as often as that is so. What only holds it for locks is no open.
+    /// Returns the clients with an open of a file and the clients with a locked range, once for
+    /// each. A file that is only held for locks has no open.
     pub(super) fn holders_of(&self, file: Handle) -> (Vec<u64>, Vec<u64>) {
         let Some(found) = self.files.get(&file) else {
             return Default::default();
@@ -319,7 +325,7 @@ impl State {
         (opens.collect(), locks.collect())
     }
 
-    /// The first opens of a file.
+    /// Returns the first opens of a file.
     pub(super) fn opens_of(&self, file: Handle, count_max: usize) -> Vec<OpenUse> {
         let found = self.files.get(&file).into_iter();
         let numbers = found.flat_map(|found| found.opens.values());
@@ -330,7 +336,7 @@ impl State {
         opens
     }
 
-    /// The first locked ranges of a file.
+    /// Returns the first locked ranges of a file.
     pub(super) fn locks_in(&self, file: Handle, count_max: usize) -> Vec<LockUse> {
         let found = self.files.get(&file).into_iter();
         let mut ranges: Vec<&Range> = found.flat_map(|found| &found.ranges).collect();
@@ -350,15 +356,15 @@ impl State {
     }
 }
 
-/// What a state id that was found says.
+/// The state that a stateid identifies.
 pub struct Found {
     number: u64,
     open: u64,
     /// The file.
     pub file: Handle,
-    /// What it was opened for.
+    /// The access of the open.
     pub access: u32,
-    /// Whether writing is adding to the end.
+    /// Whether writes only append.
     pub only_appends: bool,
 }
 
@@ -371,7 +377,7 @@ impl State {
         StateId { sequence, other }
     }
 
-    /// The state that `id` names, if it is the client's.
+    /// Returns the number of the state, if it belongs to the client.
     pub(super) fn number_of(&self, client: u64, id: &StateId) -> Result<u64, Status> {
         let (start, number) = id.other.split_at(4);
         let number = number
@@ -386,7 +392,7 @@ impl State {
             return Err(Status::BAD_STATEID);
         }
         match id.sequence {
-            // «The last one» is an invention of NFS 4.1.
+            // Sequence 0 means the most recent one only since NFS 4.1.
             0 if self.is_without_sessions(client) => Err(Status::OLD_STATEID),
             0 => Ok(number),
             sequence if sequence == held.sequence => Ok(number),
@@ -400,7 +406,7 @@ impl State {
         self.number_of(client, id).err().unwrap_or(Status::OK)
     }
 
-    /// What `id` allows to do with a file.
+    /// Returns the access to a file that `id` permits.
     pub fn find(&self, client: u64, id: &StateId) -> Result<Found, Status> {
         let number = self.number_of(client, id)?;
         let held = &self.held[&number];
@@ -423,7 +429,7 @@ impl State {
         })
     }
 
-    /// A user has opened a file by this state, for reading or for writing, or only to add to its end.
+    /// Records that a user opened a file with this state, for reading, writing or appending only.
     pub fn opened_by(&mut self, client: u64, id: &StateId, who: &Identity, access: u32) {
         let number = self.number_of(client, id);
         let held = number.ok().and_then(|number| self.held.get_mut(&number));
@@ -444,7 +450,8 @@ impl State {
         }
     }
 
-    /// What a user opened by the state that was found: nothing if others did. Whoever knows a state id has not opened the file by that.
+    /// Returns the access that a user opened this state with; 0 for other users. Use of a stateid
+    /// does not make a user its opener.
     pub fn opened_for(&self, found: &Found, who: &Identity) -> u32 {
         match self.held.get(&found.open).map(|held| &held.what) {
             Some(What::Open { openers, .. }) => openers
@@ -455,7 +462,8 @@ impl State {
         }
     }
 
-    /// Clients with opens that forbid what is done without one. Those whose lease is over do not any more: they lose what they have.
+    /// Returns the clients with opens that deny a use without an open. Clients with an expired
+    /// lease lose such opens instead.
     fn deniers(&mut self, file: Handle, access: u32, now_ms: u64) -> Vec<u64> {
         let found = self.files.get(&file);
         let found = found.filter(|found| found.shares.may_conflict((access, 0)));
@@ -472,7 +480,7 @@ impl State {
         there
     }
 
-    /// Whether somebody forbids what is done without an open.
+    /// Checks that no open denies a use without an open.
     pub fn check_denied(&mut self, file: Handle, access: u32, now_ms: u64) -> Result<(), Status> {
         match self.deniers(file, access, now_ms).is_empty() {
             true => Ok(()),
@@ -480,7 +488,8 @@ impl State {
         }
     }
 
-    /// The same of whoever is at an address: what a host there denies others it may do itself, by whichever of its programs.
+    /// Like `check_denied`, for a host at this address. A host is not bound by its own denials,
+    /// from any of its processes.
     pub fn is_denied_at(
         &mut self,
         file: Handle,
@@ -494,8 +503,9 @@ impl State {
             .any(|client| !self.is_host_at(client, address))
     }
 
-    /// Whether others allow an open. Clients whose lease is over lose what is in the way. At NFS 4.0 an owner is in its own way, too
-    /// (RFC 7530, 9.9), except when it takes back one open after the other.
+    /// Checks that no share reservation denies an open. Clients with an expired lease lose
+    /// conflicting opens. In NFS 4.0 an owner conflicts with itself, too (RFC 7530, 9.9), except
+    /// during its reclaim.
     pub fn check_share(
         &mut self,
         (client, owner): (u64, &[u8]),
@@ -504,7 +514,7 @@ impl State {
         is_reclaim: bool,
         now_ms: u64,
     ) -> Result<(), Status> {
-        // Another start of the same client may have taken its place during the call: nobody would ever close this open.
+        // The client may have restarted during the call. Then no process would close this open.
         if !self.clients.contains_key(&client) {
             return Err(Status::STALE_CLIENTID);
         }
@@ -546,14 +556,14 @@ impl State {
         Ok(())
     }
 
-    /// Whether there is room for one more open or lock, and the client may make one.
+    /// Checks that there is room for one more open or lock, and that the client may create one.
     pub fn check_room(&mut self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
         self.check_done(client)?;
         self.check_grace(client, new, now_ms)?;
         self.check_count(&self.clients[&client])
     }
 
-    /// Refuses what is new of a client that has not said yet that it has taken back everything (RFC 8881, 18.51.3).
+    /// Refuses new state of a client that has not sent `RECLAIM_COMPLETE` (RFC 8881, 18.51.3).
     pub fn check_done(&self, client: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
         match !found.has_reclaimed && found.says_when_done() {
@@ -562,8 +572,9 @@ impl State {
         }
     }
 
-    /// Opens a file, or adds to an open of the same owner; for writing perhaps with [`APPENDS`]. Whether the file is new here, so that the
-    /// file system has to hold it. [`check_share`](Self::check_share) came before.
+    /// Opens a file or upgrades an open of the same owner; writing possibly with [`APPENDS`].
+    /// Returns whether the file is new here, so that the file system must hold it.
+    /// [`check_share`](Self::check_share) must be called before.
     pub fn open(
         &mut self,
         client: u64,
@@ -742,7 +753,7 @@ impl State {
         Ok(())
     }
 
-    /// `LOCKT`: whose lock is in the way.
+    /// `LOCKT`. Returns the conflicting lock.
     pub fn conflict(
         &mut self,
         client: u64,
@@ -783,7 +794,7 @@ impl State {
         Ok(())
     }
 
-    /// `LOCK` by an owner that is new for this open, or may be.
+    /// `LOCK` by an owner that may be new for this open.
     pub fn lock_as(
         &mut self,
         client: u64,
@@ -830,7 +841,7 @@ impl State {
         Ok(self.take_range(number, file, span))
     }
 
-    /// `LOCK` by an owner that has locked before.
+    /// `LOCK` by an existing lock owner.
     pub fn lock_more(
         &mut self,
         client: u64,
@@ -861,7 +872,8 @@ impl State {
         }
     }
 
-    /// Whether there is room for what is left on both sides of `span` when it is freed.
+    /// Checks that there is room for the two remaining ranges when `span` is unlocked in the
+    /// middle.
     pub(super) fn check_split(&self, lock: u64, file: Handle, span: Span) -> Result<(), Status> {
         let splits = |range: &Range| {
             range.lock == lock && range.first < span.first && span.last < range.last
@@ -927,7 +939,8 @@ fn check_access(found: &Found, span: Span) -> Result<(), Status> {
     }
 }
 
-/// Adds `span`, which the ranges of `lock` do not overlap, together with those of the same kind that it touches.
+/// Adds `span` and merges it with adjacent ranges of the same kind. Ranges of `lock` must not
+/// overlap it.
 fn join(ranges: &mut Vec<Range>, lock: u64, span: Span) {
     let mut whole = Range {
         lock,
@@ -949,7 +962,7 @@ fn join(ranges: &mut Vec<Range>, lock: u64, span: Span) {
     ranges.push(whole);
 }
 
-/// Takes `span` out of the ranges of `lock`; what is left on both sides stays.
+/// Removes `span` from the ranges of `lock`. The parts on both sides remain.
 fn cut(ranges: &mut Vec<Range>, lock: u64, span: Span) {
     let mut left = Vec::new();
     ranges.retain(|range| {

@@ -1,5 +1,5 @@
-//! What the server remembers of its clients: their identities, sessions and answers (RFC 8881, 2.10 and 18.35 to 18.37; RFC 7530, 9.1).
-//! Pure: no socket, no clock; the time is an argument.
+//! Client state: client IDs, sessions and their reply caches (RFC 8881, 2.10 and 18.35 to 18.37;
+//! RFC 7530, 9.1). Pure: no socket and no clock; the time is an argument.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -18,17 +18,19 @@ use super::opens::{FileState, Held};
 use super::turns::Turns;
 use crate::rpc::Credential;
 
-/// Identities of clients that are kept, confirmed or not.
+/// Stored client IDs, confirmed or not.
 const CLIENTS_MAX: usize = 16_384;
-/// The same, of one IPv4 address or IPv6 network.
+/// Stored client IDs of one IPv4 address or IPv6 network.
 const CLIENTS_PER_NETWORK_MAX: usize = 2048;
 /// Sessions of all clients.
 const SESSIONS_MAX: usize = 16_384;
-/// Sessions of one IPv4 address or IPv6 network: not fewer than clients, of which silent ones make room.
+/// Sessions of one IPv4 address or IPv6 network. At least one per client, because idle clients are
+/// evicted for new ones.
 const SESSIONS_PER_NETWORK_MAX: usize = CLIENTS_PER_NETWORK_MAX;
 /// Sessions of one client.
 const SESSIONS_PER_CLIENT_MAX: usize = 32;
-/// Sessions of a network beyond which a further one gets [`SLOTS_OF_MANY_MAX`]: each slot keeps an answer.
+/// A network with more sessions than this gets [`SLOTS_OF_MANY_MAX`] slots for a further one,
+/// because each slot caches a reply.
 const SESSIONS_WITH_ALL_SLOTS: usize = 128;
 /// Slots of a session of a network that has many.
 const SLOTS_OF_MANY_MAX: u32 = 16;
@@ -38,17 +40,18 @@ const HELD_PER_CLIENT_MAX: usize = 65_536;
 const HELD_MAX: usize = 1 << 20;
 /// Opens and locks of one IPv4 address or IPv6 network.
 const HELD_PER_NETWORK_MAX: usize = 131_072;
-/// Addresses that a client may have introduced itself from: a client with several networks does so by each.
+/// Addresses that a client may have introduced itself from. A client with several networks does so
+/// from each.
 const ADDRESSES_PER_CLIENT_MAX: usize = 16;
-/// Connections that one session remembers.
+/// Connections bound to one session.
 const CONNECTIONS_PER_SESSION_MAX: usize = 256;
 /// Slots of one session.
 const SLOTS_MAX: u32 = 64;
 /// Operations of one compound.
 pub const OPERATIONS_MAX: u32 = 64;
-/// Bytes of one call, and of one answer: a payload of 1 MiB and what is around it.
+/// Bytes of one call or reply: a payload of 1 MiB and its envelope.
 pub const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (16 << 10);
-/// Bytes of an answer that is kept.
+/// Maximum bytes of a cached reply.
 const CACHED_BYTES_MAX: u32 = 4 << 10;
 /// Less than this carries no useful call.
 const MESSAGE_BYTES_MIN: u32 = 256;
@@ -56,40 +59,40 @@ const MESSAGE_BYTES_MIN: u32 = 256;
 /// `sessionid4`.
 pub type SessionId = [u8; 16];
 
-/// Who makes a call that begins, changes or ends what a client is.
+/// The sender of a call that creates, changes or destroys a client ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// A number that is equal for equal principals.
     pub principal: u64,
-    /// The address that it comes from.
+    /// The client's address.
     pub address: IpAddr,
 }
 
-/// What a client says of itself in `EXCHANGE_ID` or `SETCLIENTID`.
+/// The identity that a client presents in `EXCHANGE_ID` or `SETCLIENTID`.
 pub struct Introduction<'a> {
     /// `co_ownerid`, or `id` of `nfs_client_id4`.
     pub owner: &'a [u8],
     /// `co_verifier`, or `verifier`.
     pub verifier: [u8; 8],
-    /// Who asks, as a number that is equal for equal principals.
+    /// A number that is equal for equal principals.
     pub principal: u64,
-    /// Its name, if Kerberos says who asks.
+    /// The Kerberos name of the principal, if the call uses Kerberos.
     pub kerberos: Option<&'a str>,
-    /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`, which NFS 4.0 has not.
+    /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`; NFS 4.0 has no such flag.
     pub is_update: bool,
-    /// The address that it comes from.
+    /// The client's address.
     pub address: IpAddr,
-    /// The IPv4 address or IPv6 network of that, which bounds count for.
+    /// The IPv4 address or IPv6 network that limits count for.
     pub network: IpAddr,
 }
 
-/// What the clients of one network have: one alone never takes all that there is.
+/// Resources in use by the clients of one network, so that one network cannot exhaust them.
 #[derive(Default)]
 struct Load {
     clients: usize,
     sessions: usize,
     held: usize,
-    /// Owners of NFS 4.0 that have nothing.
+    /// NFS 4.0 owners without opens and locks.
     idle_owners: usize,
 }
 
@@ -109,7 +112,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// What the server agrees to.
+    /// Returns the channel attributes that the server agrees to.
     pub fn agreed(self) -> Result<Self, Status> {
         if self.request_bytes_max < MESSAGE_BYTES_MIN || self.response_bytes_max < MESSAGE_BYTES_MIN
         {
@@ -128,7 +131,7 @@ impl Channel {
     }
 }
 
-/// How a client speaks to the server.
+/// The protocol that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Manner {
     /// NFS 4.1 and above.
@@ -139,48 +142,48 @@ pub(super) enum Manner {
     Host,
 }
 
-/// How clients are told apart: those of different manners may call themselves alike.
+/// Identifies a client. Clients of different protocols may use equal names.
 type Name = (Manner, Vec<u8>);
 
-/// What only a client of NFS 4.0 has.
+/// State that only an NFS 4.0 client has.
 #[derive(Default)]
 pub(super) struct WithoutSessions {
     /// The verifier by which it confirms its identity.
     pub(super) confirmation: u64,
-    /// The same of where it wants to be called back, if it has changed that and not confirmed yet.
+    /// The verifier of a changed callback address that is not confirmed yet.
     pub(super) update: Option<u64>,
-    /// Its owners.
+    /// Its open and lock owners.
     pub(super) turns: Turns,
 }
 
 pub(super) struct Client {
     owner: Vec<u8>,
-    /// Where it has introduced itself from, the last one behind.
+    /// Addresses that it introduced itself from, the newest last.
     addresses: Vec<IpAddr>,
     pub(super) network: IpAddr,
     pub(super) verifier: [u8; 8],
     pub(super) principal: u64,
-    /// The name of the principal, if Kerberos has said who introduced it.
+    /// The Kerberos principal that introduced the client, if any.
     kerberos: Option<String>,
     pub(super) is_confirmed: bool,
     pub(super) without_sessions: Option<WithoutSessions>,
     pub(super) host: Option<Host>,
-    /// Of the last `CREATE_SESSION` that made a session, with its answer.
+    /// The sequence and reply of the last successful `CREATE_SESSION`.
     creation: (u32, Option<Created>),
     sessions: HashSet<SessionId>,
     pub(super) renewed_ms: u64,
-    /// It has said that it is done with that, or, without sessions, has opened something.
+    /// It has sent `RECLAIM_COMPLETE` or, without sessions, has opened a file.
     pub(super) has_reclaimed: bool,
     /// Opens and locks, by their numbers.
     pub(super) held: HashSet<u64>,
-    /// Counts the numbers that its opens and locks got.
+    /// Number of stateids allocated for it.
     numbers: u32,
-    /// What of it others have to wait for after a restart.
+    /// Its state that other clients must wait for after a restart.
     pub(super) had: Had,
 }
 
 impl Client {
-    /// What it calls itself.
+    /// The owner string that the client sent.
     pub(super) fn owner(&self) -> &[u8] {
         &self.owner
     }
@@ -193,7 +196,7 @@ impl Client {
         }
     }
 
-    /// Whether it says when it has taken back everything.
+    /// Whether the client sends `RECLAIM_COMPLETE`.
     pub(super) fn says_when_done(&self) -> bool {
         self.manner() == Manner::Sessions
     }
@@ -212,14 +215,15 @@ impl Client {
         kerberos.map_or(key, |principal| key_of_principal(key, principal))
     }
 
-    /// The principal of Kerberos that introduced it, if one did.
+    /// The Kerberos principal that introduced it, if any.
     pub(super) fn proven_principal(&self) -> Option<u64> {
         self.kerberos.is_some().then_some(self.principal)
     }
 
-    /// Refuses whoever did not introduce the client. With Kerberos its principal did. By numbers every host says that it is every user, so
-    /// what counts is the host, and for others there is no such client: one whose address has changed introduces itself again by its
-    /// verifier, which others do not have.
+    /// Refuses a caller that did not introduce the client. A client introduced with Kerberos must
+    /// use the same principal. AUTH_SYS proves no user, so the host's address counts; to other
+    /// hosts the client does not exist. A client with a new address introduces itself again with
+    /// its verifier, which other hosts do not have.
     fn check_introduced_by(&self, asker: Asker, refusal: Status) -> Result<(), Status> {
         if self.kerberos.is_some() {
             return self.check_principal(asker.principal, refusal);
@@ -230,7 +234,7 @@ impl Client {
         }
     }
 
-    /// It has introduced itself from here.
+    /// Adds an address that the client introduced itself from.
     fn came_from(&mut self, address: IpAddr) {
         self.addresses.retain(|known| *known != address);
         if self.addresses.len() >= ADDRESSES_PER_CLIENT_MAX {
@@ -239,7 +243,8 @@ impl Client {
         self.addresses.push(address);
     }
 
-    /// Refuses whoever is not the principal of Kerberos that introduced the client. By numbers anybody says that he is anybody.
+    /// Refuses a principal other than the Kerberos principal that introduced the client. AUTH_SYS
+    /// proves no user.
     pub(super) fn check_principal(&self, principal: u64, refusal: Status) -> Result<(), Status> {
         match self.kerberos.is_none() || self.principal == principal {
             true => Ok(()),
@@ -248,14 +253,14 @@ impl Client {
     }
 }
 
-/// The answer of `CREATE_SESSION`.
+/// The result of `CREATE_SESSION`.
 #[derive(Clone, Copy, Debug)]
 pub struct Created {
-    /// Its name.
+    /// The session ID.
     pub session: SessionId,
-    /// The sequence that was asked with.
+    /// The sequence of the request.
     pub sequence: u32,
-    /// What was agreed on.
+    /// The agreed channel attributes.
     pub fore: Channel,
 }
 
@@ -274,7 +279,7 @@ struct Slot {
     answer: Option<Vec<u8>>,
 }
 
-/// The arguments of `SEQUENCE`, and what it needs to know of its compound.
+/// The arguments of `SEQUENCE`, and the properties of its compound that it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence {
     /// `sa_sessionid`.
@@ -293,29 +298,29 @@ pub struct Sequence {
     pub request_bytes: usize,
     /// Operations of the compound.
     pub operations: u32,
-    /// Equal for calls that are equal behind this operation.
+    /// Equal for calls with equal operations after `SEQUENCE`.
     pub fingerprint: u64,
 }
 
-/// What `SEQUENCE` found.
+/// The outcome of `SEQUENCE`.
 pub enum Sequenced {
     /// A new call.
     New {
         /// The client.
         client: u64,
-        /// Bounds of the answer.
+        /// Limits of the reply.
         fore: Channel,
     },
-    /// A call that was answered before, with the whole compound's answer.
+    /// A retransmitted call, with the cached reply of the whole compound.
     Repeated(Vec<u8>),
 }
 
-/// A file that nobody has open any more, and where it is held.
+/// A file without any open, and the file system that holds it.
 pub type Released = (Arc<dyn FileSystem>, Handle);
 
 /// Clients, sessions, opens and locks of one server.
 pub struct State {
-    /// Tells this start of the server from others; in every number that is given out.
+    /// Identifies this start of the server. Part of every allocated number.
     pub(super) start: u32,
     lease_ms: u64,
     grace: Grace,
@@ -330,21 +335,21 @@ pub struct State {
     sessions: HashMap<SessionId, Session>,
     pub(super) held: HashMap<u64, Held>,
     pub(super) files: HashMap<Handle, FileState>,
-    /// Files that are open no more, for the file system.
+    /// Files without any open, to be released in their file system.
     pub(super) released: Vec<Released>,
-    /// Of hosts.
+    /// State of NFS 3 hosts.
     pub(super) locking: Locking,
 }
 
 impl State {
-    /// A server that knows nobody. `start` is another number at each start; for `grace_ms` from then on the `earlier` holders take back
-    /// what they had.
+    /// Creates a server without clients. `start` differs at each start. For `grace_ms` the
+    /// `earlier` holders may reclaim their state.
     pub fn new(start: u32, lease_ms: u64, grace_ms: u64, earlier: Remembered) -> Self {
         Self {
             start,
             lease_ms,
             grace: Grace::new(earlier.holders, grace_ms),
-            // The number of this start is kept before a host is told it.
+            // The number of this start is stored before a host is notified of it.
             holders_version: u64::from(!earlier.hosts.ways.is_empty()),
             next: 1,
             scatter: RandomState::new(),
@@ -359,13 +364,14 @@ impl State {
         }
     }
 
-    /// A number that was never given out.
+    /// Allocates a number that is never used again.
     pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// A number of the client's for an open or a lock. It tells whose it was when that is gone. Others cannot guess it.
+    /// Allocates a stateid number for a client. It identifies its client even after the state is
+    /// gone. Other clients cannot guess it.
     pub(super) fn number_of_state(&mut self, client: u64) -> u64 {
         let first = client << 32;
         let mut count = self.clients.get(&client).map_or(0, |found| found.numbers);
@@ -382,17 +388,18 @@ impl State {
         }
     }
 
-    /// The client that got such a number.
+    /// The client that such a number was allocated for.
     pub(super) fn client_of_number(&self, number: u64) -> u64 {
         u64::from(self.start) << 32 | number >> 32
     }
 
-    /// Files that nobody has open any more since the last call.
+    /// Returns the files that have had no open since the last call.
     pub fn take_released(&mut self) -> Vec<Released> {
         std::mem::take(&mut self.released)
     }
 
-    /// Whether something new could be in the way of what clients may still take back; `client` asks for it, if it is known.
+    /// Whether new state could conflict with state that clients may still reclaim. `client` is the
+    /// caller, if known.
     pub fn check_grace(&mut self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
         let client = self.clients.get(&client);
         let key = client.map(Client::key);
@@ -407,7 +414,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a client may take back such a thing, which it does then.
+    /// Whether a client may reclaim such state. If so, the reclaim is recorded.
     pub fn check_reclaim(&mut self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
         let (key, is_host) = (found.key(), found.host.is_some());
@@ -423,21 +430,22 @@ impl State {
         Ok(())
     }
 
-    /// Another number after each change of whom the next server has to know.
+    /// A version that changes with the holders that the next server must be given.
     pub fn holders_version(&mut self, now_ms: u64) -> u64 {
         self.grace_ends(now_ms);
         self.holders_version
     }
 
-    /// Whether the time in which clients take back what they had is over now and was not at the last call.
+    /// Whether the grace period has expired since the last call.
     pub fn grace_ends(&mut self, now_ms: u64) -> bool {
         let ends = self.grace.ends(now_ms);
         self.holders_version += u64::from(ends);
         ends
     }
 
-    /// Whom the next server has to know: clients that may have something open or locked. One without sessions that has nothing and
-    /// is silent for longer than its lease does not get anything before it comes as a new one.
+    /// Returns the holders that the next server must be given: clients that may have opens or
+    /// locks. A client without sessions, state and a current lease is omitted, because it can
+    /// obtain no state before it introduces itself again.
     pub fn holders(&self, now_ms: u64) -> Holders {
         let mut now = Clients::new();
         for client in self.holding(now_ms) {
@@ -447,7 +455,7 @@ impl State {
         self.grace.holders(now)
     }
 
-    /// The clients of [`holders`](Self::holders) that this server knows.
+    /// The clients of [`holders`](Self::holders) that are known to this server.
     pub(super) fn holding(&self, now_ms: u64) -> impl Iterator<Item = &Client> {
         let is_gone = move |id: u64, client: &Client| {
             !client.says_when_done() && client.held.is_empty() && self.is_expired(id, now_ms)
@@ -458,40 +466,40 @@ impl State {
         holding.map(|(_, client)| client)
     }
 
-    /// Whether clients may still take back what they had.
+    /// Whether the grace period is active.
     pub(crate) const fn is_grace(&self, now_ms: u64) -> bool {
         self.grace.is_now(now_ms)
     }
 
-    /// What is left of that time.
+    /// The remaining grace period.
     pub(super) fn recovery(&mut self, now_ms: u64) -> Option<Recovery> {
         self.grace.settle(now_ms);
         self.grace.waits(now_ms)
     }
 
-    /// Whether something new could be in the way of what clients may still take back, where nobody gets it yet.
+    /// Whether new state could conflict with state that clients may still reclaim.
     pub(super) fn forbids(&mut self, new: New, now_ms: u64) -> bool {
         self.grace.settle(now_ms);
         self.grace.forbids(new, now_ms)
     }
 
-    /// Whether others than the hosts at an address may take back what denies somebody something.
+    /// Whether clients other than the hosts at an address may reclaim a denial.
     pub(super) fn awaits_denials(&mut self, address: IpAddr, now_ms: u64) -> bool {
         self.grace.settle(now_ms);
         self.grace.awaits_denials(key_of_host(address), now_ms)
     }
 
-    /// The host has heard of the server's start.
+    /// Records that the host has been notified of the server's start.
     pub(super) fn was_told(&mut self, host: IpAddr, now_ms: u64) {
         self.grace.heard_of(key_of_host(host), now_ms);
     }
 
-    /// Others have to be kept than those that are.
+    /// Records that the set of holders has changed.
     pub(super) const fn holders_changed(&mut self) {
         self.holders_version += 1;
     }
 
-    /// A client has such a thing from now on.
+    /// Records that a client has such state.
     pub(super) fn has_taken(&mut self, client: u64, what: Had) {
         let Some(found) = self.clients.get_mut(&client) else {
             return;
@@ -506,22 +514,22 @@ impl State {
 
     pub(super) fn is_expired(&self, client: u64, now_ms: u64) -> bool {
         self.clients.get(&client).is_none_or(|found| {
-            // A host has no lease: what it has is its own until it gives that back, or starts again.
+            // A host has no lease: it holds its state until it releases it or restarts.
             let is_bound = found.host.is_none() || found.held.is_empty();
             let is_over = now_ms.saturating_sub(found.renewed_ms) > self.lease_ms;
             is_bound && is_over && !self.has_calls_under_way(found)
         })
     }
 
-    /// A client that waits for the answer to a call is there.
+    /// A client with a call in progress is active.
     fn has_calls_under_way(&self, client: &Client) -> bool {
         let sessions = client.sessions.iter();
         let mut sessions = sessions.filter_map(|id| self.sessions.get(id));
         sessions.any(|session| session.slots.iter().any(|slot| slot.is_busy))
     }
 
-    /// `EXCHANGE_ID`: the client's number, the sequence of its next `CREATE_SESSION`, whether it is confirmed.
-    /// The numbers of the cases are those of RFC 8881, 18.35.4.
+    /// `EXCHANGE_ID`. Returns the client ID, the sequence of its next `CREATE_SESSION`, and whether
+    /// it is confirmed. The numbers of the cases are those of RFC 8881, 18.35.4.
     pub fn exchange_id(
         &mut self,
         who: &Introduction<'_>,
@@ -564,7 +572,7 @@ impl State {
         Ok((id, 1, false))
     }
 
-    /// A client that has introduced itself once more.
+    /// Handles a client that introduces itself again.
     fn known_again(&mut self, id: u64, address: IpAddr) -> (u64, u32, bool) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.came_from(address);
@@ -572,7 +580,7 @@ impl State {
         (id, self.next_creation(id), true)
     }
 
-    /// The clients that call themselves so, and which of them is confirmed.
+    /// Returns the clients with this owner string, and the confirmed one.
     pub(super) fn known(&self, manner: Manner, owner: &[u8]) -> (Vec<u64>, Option<u64>) {
         let known = self.owners.get(&(manner, owner.to_vec()));
         let known = known.cloned().unwrap_or_default();
@@ -581,7 +589,7 @@ impl State {
         (known, confirmed)
     }
 
-    /// A client that is not confirmed yet; its number.
+    /// Creates an unconfirmed client and returns its ID.
     pub(super) fn introduce(
         &mut self,
         who: &Introduction<'_>,
@@ -618,13 +626,13 @@ impl State {
         Ok(id)
     }
 
-    /// A number for a client. Others cannot guess it: at NFS 4.0 it is all that they would have to know.
+    /// Allocates a client ID. Other clients cannot guess it: in NFS 4.0 it is the only secret.
     fn client_number(&mut self) -> u64 {
         loop {
             let number = self.number();
             let scattered = self.scatter.hash_one(("client", number)) as u32;
             let id = u64::from(self.start) << 32 | u64::from(scattered.max(1));
-            // Two numbers may be scattered to one.
+            // Two numbers may have the same hash.
             if !self.clients.contains_key(&id) {
                 return id;
             }
@@ -639,13 +647,13 @@ impl State {
         self.loads.entry(network).or_default()
     }
 
-    /// Counts opens and locks of a client's network.
+    /// Adjusts the count of opens and locks of a network.
     pub(super) fn count_held(&mut self, network: IpAddr, change: isize) {
         let load = self.load(network);
         load.held = load.held.saturating_add_signed(change);
     }
 
-    /// Counts owners of NFS 4.0 of a client's network that have nothing.
+    /// Adjusts the count of idle NFS 4.0 owners of a network.
     pub(super) fn count_idle_owners(&mut self, network: IpAddr, change: isize) {
         let load = self.load(network);
         load.idle_owners = load.idle_owners.saturating_add_signed(change);
@@ -655,7 +663,7 @@ impl State {
         self.loads.get(&network).map_or(0, |load| load.idle_owners)
     }
 
-    /// Whether there is room for one more open or lock of a client.
+    /// Checks that a client may have one more open or lock.
     pub(super) fn check_count(&self, found: &Client) -> Result<(), Status> {
         let of_network = self.loads.get(&found.network).map_or(0, |load| load.held);
         let is_full = found.held.len() >= HELD_PER_CLIENT_MAX
@@ -664,7 +672,7 @@ impl State {
         if is_full { Err(Status::DELAY) } else { Ok(()) }
     }
 
-    /// Makes room for a client: one goes that never began a session, or whose lease is over.
+    /// Evicts a client that never created a session, or with an expired lease.
     fn make_room(&mut self, network: IpAddr, now_ms: u64) -> Result<(), Status> {
         let of_network = self.loads.get(&network).map_or(0, |load| load.clients);
         let only = (of_network >= CLIENTS_PER_NETWORK_MAX).then_some(network);
@@ -682,7 +690,7 @@ impl State {
         Ok(())
     }
 
-    /// Everything of a client goes.
+    /// Removes a client with all of its state.
     pub(super) fn forget_client(&mut self, id: u64) {
         let Some(client) = self.clients.get(&id) else {
             return;
@@ -721,7 +729,7 @@ impl State {
         found.ok_or(Status::STALE_CLIENTID)
     }
 
-    /// A session, for whoever may change it.
+    /// Returns a session if the principal may change it.
     fn session_of(&mut self, session: &SessionId, principal: u64) -> Result<&mut Session, Status> {
         let found = self.sessions.get_mut(session).ok_or(Status::BADSESSION)?;
         let client = self.clients.get(&found.client).ok_or(Status::BADSESSION)?;
@@ -783,12 +791,12 @@ impl State {
         if of_network >= SESSIONS_WITH_ALL_SLOTS {
             fore.slots = fore.slots.min(SLOTS_OF_MANY_MAX);
         }
-        // The client has started again: what it had before is gone (case 5).
+        // The client has restarted: its earlier state is removed (case 5).
         self.forget_others(id);
         let number = self.number();
         let mut session = [0; 16];
         session[..8].copy_from_slice(&id.to_be_bytes());
-        // Others cannot guess it.
+        // Other clients cannot guess it.
         session[8..].copy_from_slice(&self.scatter.hash_one((id, number)).to_be_bytes());
         let slots = (0..fore.slots).map(|_| Slot::default()).collect();
         let connections = HashSet::from([connection]);
@@ -812,7 +820,7 @@ impl State {
         })
     }
 
-    /// Other clients that call themselves like this one go.
+    /// Removes other clients with the same owner string.
     pub(super) fn forget_others(&mut self, id: u64) {
         let name = self.clients.get(&id).map(Client::name);
         let known = name.and_then(|name| self.owners.get(&name)).cloned();
@@ -877,7 +885,7 @@ impl State {
         Ok(())
     }
 
-    /// `SEQUENCE`. A new call must be ended with [`answered`](Self::answered).
+    /// `SEQUENCE`. A new call must be completed with [`answered`](Self::answered).
     pub fn sequence(&mut self, asked: &Sequence, now_ms: u64) -> Result<Sequenced, Status> {
         let session = self
             .sessions
@@ -923,7 +931,7 @@ impl State {
         Ok(Sequenced::New { client: id, fore })
     }
 
-    /// The call of a slot is answered; `answer` is kept, if there is one.
+    /// Completes the call of a slot. `answer` is cached, if present.
     pub fn answered(&mut self, asked: &Sequence, answer: Option<&[u8]>) {
         if let Some(session) = self.sessions.get_mut(&asked.session) {
             let slot = &mut session.slots[asked.slot as usize];
@@ -932,7 +940,7 @@ impl State {
         }
     }
 
-    /// The highest slot of a session.
+    /// Returns the highest slot of a session.
     pub fn highest_slot(&self, session: &SessionId) -> u32 {
         self.sessions
             .get(session)
@@ -940,10 +948,10 @@ impl State {
     }
 }
 
-/// Bytes of a call that tell it from others. What follows is mostly what is written.
+/// Bytes of a call that its fingerprint covers. The bytes after them are mostly data of a write.
 const FINGERPRINT_BYTES: usize = 1024;
 
-/// A number that tells a call, or a part of one, from others.
+/// Returns a fingerprint of a call or of a part of it.
 pub fn fingerprint_of(arguments: &[u8], credential: &Credential) -> u64 {
     let mut hasher = DefaultHasher::new();
     let told_apart = &arguments[..arguments.len().min(FINGERPRINT_BYTES)];
@@ -952,7 +960,8 @@ pub fn fingerprint_of(arguments: &[u8], credential: &Credential) -> u64 {
 }
 
 impl Sequence {
-    /// What a change of the call keeps. The place is the slot, among those of all sessions of all times.
+    /// Returns the receipt that a change of the call stores. `place` is the slot, unique among the
+    /// slots of all sessions of all servers.
     pub fn receipt(&self, step: u32) -> Receipt {
         let mut place = [0; 20];
         place[..16].copy_from_slice(&self.session);
