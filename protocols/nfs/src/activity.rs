@@ -1,4 +1,4 @@
-//! What clients did in each file system, counted by calls: a few relaxed additions for each, and no lock.
+//! Counters of client calls per file system: a few relaxed additions per call, without a lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use block_device::Direction;
 use file_system::FileSystemId;
 
-/// File systems that are counted by themselves. Those that are shared when so many are counted are counted together.
+/// File systems with their own counters. Further ones share one set of counters.
 pub const COUNTED_MAX: usize = 1024;
 
-/// What clients did in a file system. A compound is one call.
+/// Activity of clients in a file system. A compound counts as one call.
 #[derive(Debug, Default)]
 pub struct Activity {
     /// Calls that read from files.
     pub reads: Direction,
-    /// Calls that wrote to files, with waiting for durability where the call asked for it.
+    /// Calls that wrote to files, including the commit if the call requested one.
     pub writes: Direction,
-    /// All others: names, attributes, opens, locks, commits.
+    /// All other calls: names, attributes, opens, locks, commits.
     pub others: Direction,
     failed: AtomicU64,
 }
@@ -41,20 +41,20 @@ impl Activity {
         }
     }
 
-    /// Calls that failed by an error of I/O. They are counted nowhere else.
+    /// Calls that failed with an I/O error. They are counted only here.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 }
 
-/// What a call moved.
+/// Bytes that a call transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes that it read, if it reads.
     pub read: Option<u64>,
     /// Bytes that it wrote, if it writes.
     pub written: Option<u64>,
-    /// It failed by an error of I/O.
+    /// The call failed with an I/O error.
     pub has_failed: bool,
 }
 
@@ -68,19 +68,19 @@ impl Moved {
     }
 }
 
-/// What a call had to do with.
+/// The use of a file system by a call.
 #[derive(Clone, Debug, Default)]
 pub struct Used {
-    /// The name of the file system that it ended in.
+    /// The name of the last file system of the call.
     pub export: Option<Arc<str>>,
-    /// Where it is counted.
+    /// Its counters.
     pub activity: Option<Arc<Activity>>,
-    /// What it moved there.
+    /// The transferred bytes.
     pub moved: Moved,
 }
 
 impl Used {
-    /// A call that ended in the file system of this name, and moved something there.
+    /// Describes a call in the file system of this name.
     pub(crate) fn of(name: &Arc<str>, activity: &Arc<Activity>, moved: Moved) -> Self {
         Self {
             export: Some(Arc::clone(name)),
@@ -90,7 +90,7 @@ impl Used {
     }
 }
 
-/// Where each file system is counted.
+/// The counters of all file systems.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     each: HashMap<FileSystemId, Arc<Activity>>,
@@ -110,7 +110,7 @@ impl Book {
         }
     }
 
-    /// Whether it is counted with others.
+    /// Whether these are the shared counters.
     pub fn is_rest(&self, activity: &Arc<Activity>) -> bool {
         Arc::ptr_eq(activity, &self.rest)
     }
@@ -164,7 +164,7 @@ mod tests {
         assert!(beyond.iter().all(|one| book.is_rest(one)));
         assert!(
             Arc::ptr_eq(&book.of(id(7)), &all[7]),
-            "it goes on where it was"
+            "it continues with its counters"
         );
         book.keep_only(|one| one != id(3));
         let next = book.of(id(COUNTED_MAX));

@@ -322,7 +322,8 @@ impl Exports {
 
     /// Creates an empty tree.
     ///
-    /// # Panics Never: an empty set has no conflict.
+    /// # Panics
+    /// Never: an empty set has no conflict.
     pub fn none() -> Self {
         Self::new(Vec::new()).expect("there is nothing to refuse")
     }

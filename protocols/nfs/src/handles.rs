@@ -1,42 +1,44 @@
-//! File handles as clients have them (docs/formats/nfs-handles.md): numbers that outlive restarts and takeovers, and a code by which the
-//! server recognizes its own. A client cannot make the handle of a file that it has not found by a name.
+//! Filehandles as clients see them (docs/formats/nfs-handles.md): numbers that are stable over
+//! restarts and takeovers, and an authentication code. A client cannot forge the handle of a file
+//! that it has not looked up by name.
 
 use file_system::{FileSystemId, Handle, Node};
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-/// Why bytes are no handle of this server.
+/// Why bytes are not a filehandle of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandle {
-    /// They have neither form.
+    /// They have neither format.
     #[error("{length} bytes are no file handle of this server")]
     Form {
-        /// How many there were.
+        /// Their length.
         length: usize,
     },
     /// The code is wrong: the handle was guessed, or signed with another key.
     #[error("the code of a file handle is wrong")]
     Code,
-    /// It has no code, and such handles are not accepted any more.
+    /// It has no code, and such handles are no longer accepted.
     #[error("a file handle without a code")]
     Unsigned,
 }
 
-/// The form with a code behind the numbers.
+/// The format with an authentication code after the numbers.
 const FORM: u8 = 2;
-/// The form of earlier versions, without a code.
+/// The format of earlier versions, without a code.
 const FORM_WITHOUT_CODE: u8 = 1;
-/// Bytes of the form and the numbers.
+/// Bytes of the format number and the numbers.
 const PLAIN_BYTES: usize = 36;
 /// Bytes of the code: the first ones of an HMAC with SHA-256.
 const CODE_BYTES: usize = 12;
-/// Authenticated with each handle, so that the key signs nothing else.
+/// Authenticated with each handle, so that the key is bound to this purpose.
 const PURPOSE: &[u8] = b"bulkhead nfs handle";
 
 /// Bytes of a handle. NFS 3 allows 64 (RFC 1813, 2.4), NFS 4 128.
 pub const HANDLE_BYTES: usize = PLAIN_BYTES + CODE_BYTES;
 
-/// The number of a form, three zeros, then identity, snapshot, object and generation, big-endian.
+/// The format number and three zeros, followed by identity, snapshot, object and generation,
+/// big-endian.
 fn plain(handle: Handle, form: u8) -> [u8; PLAIN_BYTES] {
     let numbers = [
         handle.file_system.guid,
@@ -52,13 +54,13 @@ fn plain(handle: Handle, form: u8) -> [u8; PLAIN_BYTES] {
     bytes
 }
 
-/// The bytes of a handle in the form of earlier versions.
+/// Returns the bytes of a handle in the format of earlier versions.
 #[must_use]
 pub fn without_code(handle: Handle) -> [u8; PLAIN_BYTES] {
     plain(handle, FORM_WITHOUT_CODE)
 }
 
-/// The handle in bytes of either form. Its code is not verified.
+/// Decodes a handle of either format without a check of its code.
 pub fn unverified(bytes: &[u8]) -> Result<Handle, BadHandle> {
     let bad = BadHandle::Form {
         length: bytes.len(),
@@ -88,12 +90,13 @@ pub fn unverified(bytes: &[u8]) -> Result<Handle, BadHandle> {
     })
 }
 
-/// Signs handles, so that a client can only use those that it was given. All servers of a pool have the same key.
+/// Signs handles, so that a client can only use handles that it has received. All servers of a pool
+/// share the key.
 #[derive(Clone)]
 pub struct HandleKey {
-    /// Has read the key and the purpose.
+    /// The HMAC state after the key and the purpose.
     keyed: Hmac<Sha256>,
-    /// Milliseconds since the server started, until which handles without a code are accepted.
+    /// Handles without a code are accepted until then, in milliseconds since the server started.
     unsigned_until_ms: u64,
 }
 
@@ -101,11 +104,11 @@ impl HandleKey {
     /// Bytes of a key.
     pub const BYTES: usize = 32;
 
-    /// The one with these bytes. It accepts no handle without a code.
+    /// Creates a key from bytes. It accepts no handle without a code.
     ///
     /// # Panics
     ///
-    /// Never: an HMAC takes keys of every length.
+    /// Never: an HMAC accepts keys of every length.
     #[must_use]
     pub fn new(key: &[u8; Self::BYTES]) -> Self {
         let mut keyed = Hmac::<Sha256>::new_from_slice(key).expect("keys of every length");
@@ -116,7 +119,7 @@ impl HandleKey {
         }
     }
 
-    /// One that no other server has.
+    /// Creates a random key.
     ///
     /// # Panics
     ///
@@ -128,7 +131,7 @@ impl HandleKey {
         Self::new(&key)
     }
 
-    /// The same, which accepts handles of earlier versions until so many milliseconds after the server's start.
+    /// Accepts handles of earlier versions until this many milliseconds after the server's start.
     #[must_use]
     pub fn with_unsigned_until(self, unsigned_until_ms: u64) -> Self {
         Self {
@@ -137,7 +140,8 @@ impl HandleKey {
         }
     }
 
-    /// The bytes of a handle for clients: [`without_code`] with the number of this form, and the code.
+    /// Returns the filehandle for clients: [`without_code`] with the number of this format, and the
+    /// code.
     #[must_use]
     pub fn sign(&self, handle: Handle) -> [u8; HANDLE_BYTES] {
         let plain = plain(handle, FORM);
@@ -150,11 +154,12 @@ impl HandleKey {
         bytes
     }
 
-    /// The handle that a client was given. `is_known`: whether clients know a handle in any case, which needs no code then.
+    /// Verifies a filehandle. `is_known` returns whether a handle is known to every client and
+    /// needs no code.
     ///
     /// # Errors
     ///
-    /// The client was not given these bytes.
+    /// The bytes are not a valid filehandle.
     pub fn open(
         &self,
         bytes: &[u8],
@@ -169,7 +174,7 @@ impl HandleKey {
         }
         let mut expected = self.keyed.clone();
         expected.update(plain);
-        // In constant time: how long it takes tells nothing of the code.
+        // In constant time, so that the timing reveals nothing of the code.
         let verified = expected.verify_truncated_left(code);
         verified.map(|()| handle).map_err(|_| BadHandle::Code)
     }

@@ -1,5 +1,5 @@
-//! Hosts that lock ranges over NFS 3: by which addresses they are reached, which of them the next server has to tell that it has started,
-//! and what is to be said to them. No sockets.
+//! NFS 3 hosts that lock ranges: their addresses, the hosts that the next server must notify of its
+//! start, and the queue of calls to them. No sockets.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -9,44 +9,45 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use serving::Waker;
 
-/// Calls to hosts that wait, in all and for one host. A host asks again for what it was not told.
+/// Queued calls to hosts, in all and per host. A host retries if a call to it is dropped.
 const MESSAGES_MAX: usize = 4096;
 const MESSAGES_PER_HOST_MAX: usize = 256;
 
-/// A host, and the address of ours that it uses: what comes from another one is not from its server.
+/// A host and the local address that it uses. A host ignores calls from another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Way {
-    /// Our address.
+    /// The local address.
     pub here: IpAddr,
-    /// The host's.
+    /// The host's address.
     pub there: IpAddr,
 }
 
 /// Hosts that may have locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts {
-    /// The number of the server's start (`state` of NSM): odd, and another one after each start.
+    /// The NSM `state` of the server: odd, and different after each start.
     pub start: u32,
-    /// How they are reached.
+    /// Routes to the hosts.
     pub ways: BTreeSet<Way>,
 }
 
-/// A text that is no list of hosts.
+/// The text is not a list of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no list of hosts")]
 pub struct NoHosts;
 
 impl Hosts {
-    /// Bytes of the text of a list: as much as a property of ZFS holds.
+    /// Bytes of the text of a list: the maximum of a ZFS property.
     pub const BYTES_MAX: usize = 8191;
 
-    /// The number of the next start.
+    /// The NSM state of the next start.
     pub(crate) const fn next_start(&self) -> u32 {
         (self.start.wrapping_add(1) & 0x7fff_ffff) | 1
     }
 }
 
-/// The number, and for each address of ours, behind a blank, the address, `=`, and the hosts with commas between them.
+/// The NSM state, then for each local address a blank, the address, `=`, and the hosts separated by
+/// commas.
 impl fmt::Display for Hosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.start)?;
@@ -81,63 +82,63 @@ impl FromStr for Hosts {
     }
 }
 
-/// Why something is said to a host.
+/// The purpose of a call to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The server has started: what the host had locked it may take back.
+    /// Notifies the host of the server's start, so that it reclaims its locks.
     Started,
-    /// A lock that it waited for, by its number.
+    /// Grants a blocked lock, by its number.
     Granted(u64),
-    /// What it asked for without waiting for the answer.
+    /// The result of an asynchronous request.
     Answer,
 }
 
 /// A call to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whom.
+    /// The route to the host.
     pub way: Way,
-    /// The number of the program there.
+    /// The RPC program on the host.
     pub program: u32,
-    /// Its version.
+    /// The program version.
     pub version: u32,
     /// The procedure.
     pub procedure: u32,
     /// Its arguments.
     pub arguments: Vec<u8>,
-    /// Why.
+    /// The purpose.
     pub purpose: Purpose,
 }
 
 /// Whether a call may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It may.
+    /// The call may be sent.
     Now,
-    /// Not yet.
+    /// The call may be sent later.
     Later,
-    /// What it says is not true any more.
+    /// The content is no longer true.
     Never,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered with this; `was_repeated` if an earlier one may have been executed, too.
+    /// The host replied; `was_repeated` if an earlier copy may have been executed, too.
     Answered {
         /// The results.
         results: Vec<u8>,
-        /// It was sent more than once.
+        /// The call was sent more than once.
         was_repeated: bool,
     },
-    /// Nobody answered in time, or there is no such program.
+    /// No reply within the time-out, or the host has no such RPC program.
     Unanswered {
         /// Whether it may have been executed.
         was_sent: bool,
     },
 }
 
-/// Calls that nobody has taken yet.
+/// Calls that are not sent yet.
 #[derive(Default)]
 pub struct Outbox {
     messages: Mutex<VecDeque<Message>>,
@@ -149,12 +150,12 @@ impl Outbox {
         self.messages.lock().expect("no holder panics")
     }
 
-    /// Wakes whoever takes the calls, from now on.
+    /// Sets the waker of the sender.
     pub(crate) fn wakes(&self, waker: Arc<Waker>) {
         let _ = self.waker.set(waker);
     }
 
-    /// Puts a call in; false if there are too many.
+    /// Queues a call. Returns false if the queue is full.
     pub(crate) fn put(&self, message: Message) -> bool {
         let mut messages = self.messages();
         let to_host = messages
@@ -171,7 +172,7 @@ impl Outbox {
         true
     }
 
-    /// Takes all.
+    /// Removes and returns all queued calls.
     pub(crate) fn take(&self) -> VecDeque<Message> {
         std::mem::take(&mut self.messages())
     }

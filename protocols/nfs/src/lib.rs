@@ -1,9 +1,11 @@
-//! NFS 3, 4.0, 4.1 and 4.2 over TCP: a server for file systems behind the trait [`FileSystem`](file_system::FileSystem), which it shows as one tree.
+//! NFS 3, 4.0, 4.1 and 4.2 over TCP: serves file systems that implement
+//! [`FileSystem`](file_system::FileSystem) as one tree.
 //!
-//! [`xdr`], [`rpc`], [`v3`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
+//! [`xdr`], [`rpc`], [`v3`] and [`v4`] convert bytes to bytes: no sockets, no clock. [`server`]
+//! adds the sockets.
 //!
-//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 7530, RFC 8881 and RFC 7862 (NFS),
-//! RFC 2203 (`RPCSEC_GSS`), RFC 1833 (rpcbind), and XNFS of the Open Group (NLM, NSM).
+//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 7530, RFC 8881 and RFC 7862
+//! (NFS), RFC 2203 (`RPCSEC_GSS`), RFC 1833 (rpcbind), and XNFS of the Open Group (NLM, NSM).
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,20 @@
-//! Entries of a directory, copied while it is visited: the file system must not be asked meanwhile.
+//! A batch of directory entries, copied during the listing, because the file system must not be
+//! called from its callback.
 
-/// Entries of a directory that are looked at together, and bytes of their names.
+/// Entries per batch, and bytes of their names.
 const ENTRIES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 16 << 10;
 
-/// Some entries of a directory.
+/// A batch of directory entries.
 #[derive(Default)]
 pub(crate) struct Batch {
     names: Vec<u8>,
-    /// End of the name, object, cookie.
+    /// End of the name, object number, cookie.
     entries: Vec<(usize, u64, u64)>,
 }
 
 impl Batch {
-    /// Copies an entry, if there is room.
+    /// Copies an entry. Returns false if there is no room.
     pub(crate) fn take(&mut self, entry: &file_system::Entry<'_>) -> bool {
         let bytes = self.names.len() + entry.name.len();
         if self.entries.len() >= ENTRIES_MAX || (bytes > BATCH_BYTES_MAX && !self.names.is_empty())
@@ -25,7 +26,7 @@ impl Batch {
         true
     }
 
-    /// Name, object and cookie of each.
+    /// Iterates over name, object number and cookie.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], u64, u64)> {
         let starts = [0]
             .into_iter()

@@ -1,5 +1,5 @@
-//! What both versions say of objects in the same way: kinds as numbers (RFC 1813, 2.5; RFC 8881, 3.2), and rights
-//! (ACCESS: RFC 1813, 3.3.4; RFC 8881, 18.1), and contents as opaque data.
+//! Encodings that both versions share: file types (RFC 1813, 2.5; RFC 8881, 3.2), access rights
+//! (ACCESS: RFC 1813, 3.3.4; RFC 8881, 18.1), and file contents as opaque data.
 
 use file_system::{Done, FileSystem, Kind, Node, Permissions, Read};
 
@@ -24,7 +24,7 @@ pub(crate) const fn kind_number(kind: Kind) -> u32 {
     }
 }
 
-/// Rights that mean something for an object of this kind.
+/// The rights that are defined for this type of object.
 pub(crate) const fn rights_of(kind: Kind) -> u32 {
     match kind {
         Kind::Directory => READ | LOOKUP | MODIFY | EXTEND | DELETE,
@@ -32,7 +32,8 @@ pub(crate) const fn rights_of(kind: Kind) -> u32 {
     }
 }
 
-/// Rights that somebody has to an object of a kind. What names in a directory mean may say more: a right to take them away.
+/// The rights that permissions grant on a type of object. A right to delete may come from the
+/// meaning of a name in the directory.
 pub(crate) const fn rights_by(kind: Kind, may: Permissions) -> u32 {
     let mut granted = 0;
     if may.read {
@@ -42,7 +43,7 @@ pub(crate) const fn rights_by(kind: Kind, may: Permissions) -> u32 {
         granted |= LOOKUP | EXECUTE;
     }
     let is_directory = matches!(kind, Kind::Directory);
-    // Names of a directory in which none can be looked up do not change.
+    // A directory without search permission cannot be modified.
     if is_directory && !may.execute {
         return granted;
     }
@@ -58,7 +59,8 @@ pub(crate) const fn rights_by(kind: Kind, may: Permissions) -> u32 {
     granted
 }
 
-/// Reads at most `count` bytes of a file from `offset` on into an answer, as opaque data: lent where the answer may lend.
+/// Reads at most `count` bytes of a file at `offset` into a reply, as opaque data; lent by the file
+/// system if the reply permits it.
 pub(crate) fn read_into(
     files: &dyn FileSystem,
     (node, offset, count): (Node, u64, usize),

@@ -1,4 +1,5 @@
-//! The programs of the server, by number and version, and through which door of it a client comes to which.
+//! The RPC programs of the server, by number and version, and the doors (listeners) that each one
+//! is available at.
 
 use crate::locks::{self, portmap};
 use crate::rpc::{Accepted, Call};
@@ -10,18 +11,19 @@ pub(crate) const PROGRAM: u32 = 100_003;
 pub(crate) const VERSION: u32 = 4;
 const COMPOUND: u32 = 1;
 
-/// Where a call comes in.
+/// The listener of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// At the port of NFS: only who may use the files.
+    /// The NFS port, for clients that may use files.
     Files,
-    /// At the port of NFS, from a port of a client machine that every user there may have: `mount` looks from there whether somebody answers.
+    /// The NFS port, for an unprivileged port of a client host: `mount` probes the server from
+    /// there.
     Guests,
-    /// At that of the port mapper, which anybody of a client machine asks, and where hosts say that they have started again.
+    /// The port mapper port, open to every user of a client host; hosts report restarts here.
     Ports(portmap::Ports, portmap::Transport),
 }
 
-/// Whether there is such a procedure behind a door.
+/// Checks that the procedure exists behind a door.
 pub(crate) const fn accepts(call: &Call, door: Door) -> Accepted {
     let versions = match (call.program, door) {
         (PROGRAM, Door::Files | Door::Guests) => (v3::VERSION, VERSION),
@@ -51,7 +53,7 @@ pub(crate) const fn accepts(call: &Call, door: Door) -> Accepted {
     }
 }
 
-/// The answer that a call takes long for, as far as its beginning tells.
+/// Returns the payload of the reply if the call is slow, according to its first operations.
 pub(crate) fn takes_long(call: &Call, arguments: &[u8]) -> Option<u32> {
     match (call.program, call.version) {
         (PROGRAM, VERSION) if call.procedure == COMPOUND => v4::takes_long(arguments),

@@ -1,16 +1,16 @@
-//! How long a call without a session is taken for the repetition of an earlier one. Its number comes again when the client has counted
-//! through, or has started anew: then it is another call.
+//! How long a call without a session counts as a retransmission of an earlier one. A client reuses
+//! a transaction ID after a wrap or a restart, and then it is a different call.
 
 use std::collections::{HashMap, VecDeque};
 
 use file_system::Place;
 
-/// Clients that get no response repeat a call within a minute, and by a new connection once more.
+/// A client without a reply retries within a minute, and once more over a new connection.
 pub(crate) const REPEATED_WITHIN_MS: u64 = 120_000;
-/// Calls of which the time is known. Those that fall out are executed again.
+/// Calls with a known time. An evicted one is executed again.
 const CALLS_MAX: usize = 65_536;
 
-/// When this server executed calls that leave a receipt.
+/// The times when this server executed calls with a receipt.
 #[derive(Default)]
 pub(crate) struct Repeats {
     at_ms: HashMap<Place, u64>,
@@ -18,7 +18,7 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// A call was executed now.
+    /// Records that a call was executed now.
     pub(crate) fn executed(&mut self, place: Place, now_ms: u64) {
         while let Some((oldest, at_ms)) = self.order.front().copied() {
             let is_over = now_ms.saturating_sub(at_ms) > REPEATED_WITHIN_MS;
@@ -34,8 +34,8 @@ impl Repeats {
         self.order.push_back((place, now_ms));
     }
 
-    /// Whether a call with such a receipt is a repetition: of one that this server executed a short time ago, or an earlier one, as long as
-    /// its clients come back.
+    /// Whether a call with such a receipt is a retransmission: of a recent call of this server, or
+    /// of a call of an earlier server while its clients reconnect.
     pub(crate) fn is_repeated(&self, place: &Place, now_ms: u64) -> bool {
         match self.at_ms.get(place) {
             Some(at_ms) => now_ms.saturating_sub(*at_ms) <= REPEATED_WITHIN_MS,

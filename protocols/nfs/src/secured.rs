@@ -1,7 +1,7 @@
-//! `RPCSEC_GSS` version 1 (RFC 2203): contexts of clients, and calls that are made in them.
+//! `RPCSEC_GSS` version 1 (RFC 2203): contexts of clients, and the calls in them.
 //!
-//! A context is made on the thread of the connection that asks for it, so that nobody waits for it but that client. No context outlives its server:
-//! clients of another one are told that it is not known, and make their own again.
+//! A context is created on the thread of its connection, so that only this client is blocked. No
+//! context survives a restart of the server: clients then get an error and create a new context.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -16,43 +16,44 @@ use crate::rpc::{self, Accepted, BadAuthentication, Call, Credential, NULL, Secu
 use crate::sharenfs::Security;
 use crate::xdr::{Malformed, Reader, Writer};
 
-/// Contexts of all clients, and of those of one IPv4 address or IPv6 network.
+/// Contexts of all clients, and of one IPv4 address or IPv6 network.
 const CONTEXTS_MAX: usize = 8192;
 const CONTEXTS_PER_NETWORK_MAX: usize = 1024;
-/// A context is used no longer, so that changes of users and groups come to count.
+/// Maximum age of a context, so that changes of users and groups become effective.
 const CONTEXT_LIFETIME: Duration = Duration::from_secs(3600);
-/// Calls of a context that may come in another order than that of their numbers.
+/// Window for calls of a context that arrive out of order.
 const WINDOW: u32 = 1024;
-/// Clients of one IPv4 address or IPv6 network that are not let in are told of once in this time; so many networks.
+/// Interval between log lines about refused clients of one IPv4 address or IPv6 network, and number
+/// of networks.
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
 const TOLD_MAX: usize = 1024;
-/// A context counts its calls up to here (5.3.3.3).
+/// Maximum sequence number of a context (5.3.3.3).
 const SEQUENCE_MAX: u32 = 0x8000_0000;
 /// Bytes of a checksum.
 const CHECKSUM_BYTES_MAX: usize = 400;
 /// `GSS_S_COMPLETE`.
 const COMPLETE: u32 = 0;
 
-/// What a call does with its context (5.2.1).
+/// `gss_proc` (5.2.1).
 const DATA: u32 = 0;
 const INIT: u32 = 1;
 const DESTROY: u32 = 3;
 
-/// Which calls of a context were there.
+/// The calls of a context that were received.
 #[derive(Debug, Default)]
 struct Window {
     highest: u32,
-    /// Of the last [`WINDOW`] numbers, each at the place of its remainder.
+    /// A bit for each of the last [`WINDOW`] sequence numbers.
     seen: [u64; WINDOW as usize / 64],
 }
 
-/// What the number of a call says.
+/// The result for a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
     New,
-    /// It was there before.
+    /// It was received before.
     Repeated,
-    /// It is behind the window: nobody knows whether it was there.
+    /// It is older than the window. Whether it was received is unknown.
     TooLate,
 }
 
@@ -81,7 +82,7 @@ impl Window {
     }
 }
 
-/// A context, with what is known of it.
+/// An established context.
 #[derive(Debug)]
 struct Agreed {
     context: Context,
@@ -102,38 +103,38 @@ struct Entry {
 /// The contexts of all clients.
 #[derive(Default)]
 pub struct Contexts {
-    /// When it was told last that clients of a network were not let in.
+    /// The time of the last log line about a refused client, by network.
     told: Mutex<HashMap<IpAddr, Instant>>,
     acceptor: Mutex<Option<Arc<Acceptor>>>,
     all: Mutex<HashMap<Handle, Entry>>,
 }
 
-/// How an answer is secured.
+/// The protection of a reply.
 #[derive(Clone, Debug)]
 pub struct Seal {
     agreed: Arc<Agreed>,
     sequence: u32,
-    /// How the call says who makes it.
+    /// The security flavor of the call.
     pub security: Security,
 }
 
-/// What became of a call.
+/// The outcome of an `RPCSEC_GSS` call.
 #[derive(Debug)]
 pub enum Opened<'a> {
-    /// It is to be executed.
+    /// It must be executed.
     Call {
-        /// By whom.
+        /// The call with its credential.
         call: Call,
         /// Its arguments.
         arguments: Cow<'a, [u8]>,
-        /// How its answer is secured.
+        /// The protection of the reply.
         seal: Seal,
     },
-    /// It is answered with this, a record without its mark.
+    /// The reply is these bytes, a record without its mark.
     Answer(Vec<u8>),
-    /// It gets no answer, because it was there before.
+    /// There is no reply, because the call was received before.
     Nothing,
-    /// It gets no answer, and the client must not wait for one: the connection has to end, so that it asks again.
+    /// There is no reply. The connection must be closed, so that the client retries.
     TooLate,
 }
 
@@ -142,7 +143,7 @@ impl Opened<'_> {
         Self::Answer(rpc::bad_authentication(call.transaction, why))
     }
 
-    /// What becomes of a call whose number is not new.
+    /// The outcome for a sequence number that is not new.
     const fn not_new(arrival: Arrival) -> Self {
         match arrival {
             Arrival::TooLate => Self::TooLate,
@@ -156,17 +157,17 @@ impl Contexts {
         self.all.lock().expect("no holder panics")
     }
 
-    /// Whether contexts can be made now.
+    /// Whether contexts can be created.
     pub fn has_acceptor(&self) -> bool {
         self.acceptor.lock().expect("no holder panics").is_some()
     }
 
-    /// Makes contexts by these keys from now on. Those that are there stay.
+    /// Sets the keytab for new contexts. Existing contexts remain.
     pub fn accept_by(&self, acceptor: Option<Acceptor>) {
         *self.acceptor.lock().expect("no holder panics") = acceptor.map(Arc::new);
     }
 
-    /// Takes a call out of what secures it, or does what it asks for with its context.
+    /// Unwraps a call, or executes its context operation.
     pub fn open<'a>(
         &self,
         secured: &Secured<'_>,
@@ -179,12 +180,12 @@ impl Contexts {
             DATA => self.open_call(secured, arguments, now),
             INIT if call.procedure == NULL => self.begin(call, arguments, network, now),
             DESTROY if call.procedure == NULL => self.end(secured, now),
-            // Kerberos has no second round, so that no context waits for one.
+            // Kerberos has no second round, so that no context is left incomplete.
             _ => Opened::refused(call, BadAuthentication::Credential),
         }
     }
 
-    /// A new context (5.2.2).
+    /// Creates a context (5.2.2).
     fn begin<'a>(
         &self,
         call: &Call,
@@ -229,7 +230,7 @@ impl Contexts {
         Opened::Answer(out.into_bytes())
     }
 
-    /// Tells people, and not of each try.
+    /// Logs a refused client at most once per interval.
     fn tell(&self, network: IpAddr, refused: &Refused, now: Instant) {
         let mut told = self.told.lock().expect("no holder panics");
         told.retain(|_, at| now.saturating_duration_since(*at) < TOLD_PAUSE);
@@ -263,7 +264,7 @@ impl Contexts {
         handle
     }
 
-    /// The context of a call, if the client has made that, and whether the call is there for the first time.
+    /// Returns the context of a call, if it belongs to the client and the call is new.
     fn find(&self, secured: &Secured<'_>, now: Instant) -> Result<Arc<Agreed>, BadAuthentication> {
         let handle = secured.handle.try_into();
         let handle: Handle = handle.map_err(|_| BadAuthentication::NoContext)?;
@@ -324,7 +325,7 @@ impl Contexts {
         }
     }
 
-    /// The client needs a context no more (5.4).
+    /// Destroys a context (5.4).
     fn end<'a>(&self, secured: &Secured<'_>, now: Instant) -> Opened<'a> {
         let call = &secured.call;
         let agreed = match self.find(secured, now) {
@@ -360,7 +361,8 @@ fn garbage(call: &Call, checksum: Option<&[u8]>) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Makes room for one more context of a network: one goes in which no call was made, else one of the principal that has most.
+/// Evicts a context to create one for a network: one without a call, otherwise one of the principal
+/// with the most contexts.
 fn make_room(all: &mut HashMap<Handle, Entry>, network: IpAddr, now: Instant) {
     let of_network = all.values().filter(|entry| entry.network == network);
     let is_crowded = of_network.count() >= CONTEXTS_PER_NETWORK_MAX;
@@ -395,7 +397,7 @@ impl Agreed {
 }
 
 impl Seal {
-    /// The arguments of a call (5.3.2).
+    /// Unwraps the arguments of a call (5.3.2).
     fn open<'a>(&self, arguments: &'a [u8]) -> Result<Cow<'a, [u8]>, Malformed> {
         let context = &self.agreed.context;
         let mut reader = Reader::new(arguments);
@@ -419,7 +421,7 @@ impl Seal {
         }
     }
 
-    /// What follows the number of the call, which is that of its header.
+    /// Returns the body after the sequence number, which must equal that of the header.
     fn check_number<'b>(&self, body: &'b [u8]) -> Result<&'b [u8], Malformed> {
         let mut reader = Reader::new(body);
         match reader.u32()? == self.sequence {
@@ -428,13 +430,15 @@ impl Seal {
         }
     }
 
-    /// By which the client knows that the answer is the server's (5.3.3.2); nothing if the library makes none any more.
+    /// Returns the verifier that authenticates the server to the client (5.3.3.2); `None` if the
+    /// library can no longer compute one.
     pub fn checksum(&self) -> Option<Vec<u8>> {
         let number = self.sequence.to_be_bytes();
         self.agreed.context.sign(&number).ok()
     }
 
-    /// Secures the results, which are what `out` holds behind the first `start` bytes. Whether the library did that.
+    /// Protects the results, which start at byte `start` of `out`. Returns whether the library
+    /// succeeded.
     #[must_use]
     pub fn close(&self, out: &mut Writer, start: usize) -> bool {
         let context = &self.agreed.context;

@@ -1,7 +1,8 @@
-//! The property `sharenfs` in the grammar of ZFS on Linux: who may use a file system, and as whom. Pure.
+//! The property `sharenfs` in the grammar of ZFS on Linux: the clients of a file system and their
+//! identities. Pure.
 //!
-//! What cannot be kept is refused: an option that is not known, a share to everybody without a word about it, an answer
-//! before data is durable. `off` and an empty text share nothing.
+//! A value that cannot be honoured is refused: an unknown option, an implicit share with every
+//! host, a reply before data is durable. `off` and an empty value disable the share.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,18 +12,18 @@ use file_system::{Identity, is_owner};
 const TEXT_BYTES_MAX: usize = 8192;
 /// Networks of one share.
 const NETWORKS_MAX: usize = 256;
-/// User and group of those that are squashed, if nothing else is said.
+/// User and group of squashed users, by default.
 const NOBODY: u32 = 65_534;
 
-/// Why a text is no share.
+/// Why a value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareError {
-    /// It is too long.
+    /// The value is too long.
     #[error(
         "sharenfs is longer than {TEXT_BYTES_MAX} bytes or has more than {NETWORKS_MAX} networks: name larger networks"
     )]
     TooLong,
-    /// Everybody would have it.
+    /// The share would be open to every host.
     #[error(
         "sharenfs {option:?} shares with everybody: name the networks, for example rw=192.0.2.0/24"
     )]
@@ -30,62 +31,62 @@ pub enum ShareError {
         /// The option.
         option: String,
     },
-    /// An option that is not known.
+    /// The option is unknown.
     #[error("sharenfs has the option {option:?}, which is not supported: remove it")]
     UnknownOption {
         /// The option.
         option: String,
     },
-    /// Nobody would have it.
+    /// The share has no client.
     #[error("sharenfs names nobody: add rw=NETWORK or ro=NETWORK, or set it to off")]
     Nobody,
-    /// Neither an address nor a network.
+    /// The value is neither an address nor a network.
     #[error(
         "sharenfs names {text:?}: write an address or a network such as 192.0.2.0/24 or [2001:db8::]/64"
     )]
     BadNetwork {
-        /// What was written.
+        /// The value.
         text: String,
     },
-    /// A network with bits behind its prefix.
+    /// The network has host bits.
     #[error("sharenfs names {text:?}, which has host bits behind its prefix: write {network}")]
     HostBits {
-        /// What was written.
+        /// The value.
         text: String,
-        /// The network that it is in.
+        /// The network that contains it.
         network: String,
     },
-    /// A network that is there with different rights.
+    /// The network is listed with different rights.
     #[error("sharenfs names {text:?} for rw and for ro: keep one of them")]
     BothWays {
         /// The network.
         text: String,
     },
-    /// A way to secure calls that is not there.
+    /// The security flavor is unknown.
     #[error(
         "sharenfs asks for sec={text}: write sys, krb5, krb5i or krb5p, several with colons between them"
     )]
     Security {
-        /// What was written.
+        /// The value.
         text: String,
     },
-    /// A way to secure connections that is not there.
+    /// The transport security is unknown.
     #[error(
         "sharenfs asks for xprtsec={text}: write none, tls or mtls, several with colons between them"
     )]
     Transport {
-        /// What was written.
+        /// The value.
         text: String,
     },
-    /// No number.
+    /// The value is not a valid number.
     #[error("sharenfs has {option}={text:?}: write a number from 0 to 4294967294")]
     BadNumber {
         /// The option.
         option: String,
-        /// What was written.
+        /// The value.
         text: String,
     },
-    /// An option that is there twice, or together with its opposite.
+    /// The option is repeated, or used together with its opposite.
     #[error("sharenfs has the option {option:?} twice or with its opposite: keep one of them")]
     Twice {
         /// The option.
@@ -93,56 +94,56 @@ pub enum ShareError {
     },
 }
 
-/// Addresses with the same first bits.
+/// A range of addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix_bits: u8,
 }
 
-/// Whose numbers are replaced.
+/// The users that are mapped to the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// Nobody's: root is root.
+    /// None: root is root.
     Nobody,
-    /// Root's.
+    /// Root.
     #[default]
     Root,
-    /// Everybody's.
+    /// All users.
     Everybody,
 }
 
-/// How a connection is secured (RFC 9289).
+/// The security of a connection (RFC 9289).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Not at all.
+    /// None.
     #[default]
     Plain,
-    /// By TLS; the client has shown no certificate.
+    /// TLS without a client certificate.
     Tls,
-    /// By TLS; the client has shown a certificate that an authority of ours signed.
+    /// TLS with a client certificate that a configured authority signed.
     Mutual,
 }
 
-/// How a call says who makes it (RFC 2623, 2).
+/// The security flavor of a call (RFC 2623, 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// By numbers, which the server believes.
+    /// AUTH_SYS: user IDs that the server trusts.
     #[default]
     System,
     /// By Kerberos.
     Kerberos,
-    /// The same, and nobody can change what is sent.
+    /// Kerberos with integrity protection.
     Integrity,
-    /// The same, and nobody else can read it.
+    /// Kerberos with encryption.
     Privacy,
 }
 
 impl Security {
-    /// Those of Kerberos.
+    /// The flavors of Kerberos.
     pub const SECURED: [Self; 3] = [Self::Kerberos, Self::Integrity, Self::Privacy];
 
-    /// The number of the pseudo flavor.
+    /// The number of the pseudo-flavor.
     pub const fn flavor(self) -> u32 {
         match self {
             Self::System => crate::rpc::AUTH_SYS,
@@ -152,7 +153,7 @@ impl Security {
         }
     }
 
-    /// The number of the service of `RPCSEC_GSS` (RFC 2203, 5.2.1).
+    /// The service number of `RPCSEC_GSS` (RFC 2203, 5.2.1).
     pub const fn service(self) -> Option<u32> {
         match self {
             Self::System => None,
@@ -163,7 +164,7 @@ impl Security {
     }
 }
 
-/// What a client may do.
+/// The access of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Read.
@@ -179,17 +180,17 @@ pub struct Share {
     squash: Squash,
     anonymous: (u32, u32),
     needs_low_port: bool,
-    /// Empty: all of them.
+    /// Empty: all transports.
     transports: Vec<Transport>,
-    /// In the order in which clients are told of them.
+    /// In the order that clients receive.
     securities: Vec<Security>,
 }
 
-/// The first port that needs no privilege.
+/// The first unprivileged port.
 const FIRST_OPEN_PORT: u16 = 1024;
 
 impl Share {
-    /// The share that a property describes; nothing if it is off.
+    /// Parses the property; `None` if the share is off.
     pub fn parse(text: &str) -> Result<Option<Self>, ShareError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(ShareError::TooLong);
@@ -217,7 +218,8 @@ impl Share {
         }))
     }
 
-    /// What a client may do: what its smallest network may; the less of it, if two are alike.
+    /// Returns the access of a client: that of the smallest matching network; the lesser one of two
+    /// equal networks.
     pub fn access(&self, address: IpAddr, port: u16) -> Option<Access> {
         if self.needs_low_port && port >= FIRST_OPEN_PORT {
             return None;
@@ -231,30 +233,30 @@ impl Share {
         best.map(|(_, access)| *access)
     }
 
-    /// Whether a client may use it whose connection is secured so.
+    /// Whether a client may use it over this transport.
     pub fn allows(&self, transport: Transport) -> bool {
         self.transports.is_empty() || self.transports.contains(&transport)
     }
 
-    /// The least that a client's connection must have.
+    /// The minimum transport security.
     pub fn least(&self) -> Transport {
         let all = [Transport::Plain, Transport::Tls];
         let least = all.into_iter().find(|one| self.allows(*one));
         least.unwrap_or(Transport::Mutual)
     }
 
-    /// How calls may say who makes them.
+    /// The accepted security flavors.
     pub fn securities(&self) -> &[Security] {
         &self.securities
     }
 
-    /// The same without Kerberos, which the server does not have; whether calls may still say in some way who makes them.
+    /// Removes Kerberos, which the server does not have. Returns whether a flavor is left.
     pub fn remove_kerberos(&mut self) -> bool {
         self.securities.retain(|one| *one == Security::System);
         !self.securities.is_empty()
     }
 
-    /// As whom a client acts that is no user.
+    /// The identity of an anonymous client.
     pub fn anonymous(&self) -> Identity {
         let (uid, gid) = self.anonymous;
         Identity {
@@ -264,7 +266,7 @@ impl Share {
         }
     }
 
-    /// As whom a client acts that says it is `who`.
+    /// Maps the identity that a client states.
     pub fn identity(&self, who: Identity) -> Identity {
         let (uid, gid) = self.anonymous;
         match self.squash {
@@ -307,7 +309,7 @@ impl Parsed {
             ("ro", Some(hosts)) => self.hosts(hosts, Access::ReadOnly)?,
             ("sec", Some(text)) => set(&mut self.securities, securities(text)?, option)?,
             ("xprtsec", Some(text)) => set(&mut self.transports, transports(text)?, option)?,
-            // All of them are squashed, and root with them.
+            // All users are squashed, including root.
             ("root_squash", None) if self.squash == Some(Squash::Everybody) => {}
             ("root_squash", None) => set(&mut self.squash, Squash::Root, option)?,
             ("all_squash", None) if self.squash == Some(Squash::Root) => {
@@ -319,14 +321,14 @@ impl Parsed {
             ("anongid", Some(text)) => set(&mut self.anonymous_gid, number(name, text)?, option)?,
             ("secure", None) => set(&mut self.needs_low_port, true, option)?,
             ("insecure", None) => set(&mut self.needs_low_port, false, option)?,
-            // What the server does in any case.
+            // The server always does this.
             ("sync" | "no_subtree_check", None) => {}
             _ => return Err(ShareError::UnknownOption { option: owned() }),
         }
         Ok(())
     }
 
-    /// Addresses and networks with colons between them; those of IPv6 are in brackets.
+    /// Parses addresses and networks separated by colons; IPv6 addresses are in brackets.
     fn hosts(&mut self, mut text: &str, access: Access) -> Result<(), ShareError> {
         loop {
             let bracket = text
@@ -411,7 +413,8 @@ fn number(option: &str, text: &str) -> Result<u32, ShareError> {
 }
 
 impl Network {
-    /// `192.0.2.7`, `192.0.2.0/24`, `[2001:db8::7]`, `[2001:db8::]/64`, each also behind an `@`.
+    /// Parses `192.0.2.7`, `192.0.2.0/24`, `[2001:db8::7]`, `[2001:db8::]/64`, each optionally
+    /// after an `@`.
     fn parse(text: &str) -> Result<Self, ShareError> {
         let bad = || ShareError::BadNetwork {
             text: text.to_owned(),
@@ -451,7 +454,7 @@ impl Network {
                 option: text.to_owned(),
             });
         }
-        // Bits behind the prefix are a mistake: the network is another one than its writer thought.
+        // Host bits are a mistake: the author meant another network.
         match network.masked(address) {
             Some(masked) if masked == network.value() => Ok(network),
             Some(masked) => Err(ShareError::HostBits {
@@ -477,7 +480,7 @@ impl Network {
         }
     }
 
-    /// The bits of an address that the network's prefix says; nothing if it is of the other family.
+    /// Returns the network bits of an address; `None` if it is of the other family.
     fn masked(&self, address: IpAddr) -> Option<u128> {
         let (value, bits): (u128, u8) = match (self.address, address.to_canonical()) {
             (IpAddr::V4(_), IpAddr::V4(address)) => (address.to_bits().into(), 32),

@@ -1,7 +1,9 @@
-//! The directory `.zfs` in the root of a file system: in it `snapshot`, and there each snapshot by its name. They are directories without
-//! contents on disk. What is in a snapshot is a file system of its own to clients, with the rules of the one that it was taken of.
+//! The directory `.zfs` in the root of a file system, with `snapshot` and one directory per
+//! snapshot. They are virtual. To clients each snapshot is a file system of its own, with the
+//! access rules of its file system.
 //!
-//! Nodes of a snapshot have its number in the bits that numbers of objects and generations leave free, so that a node tells where it is.
+//! A node of a snapshot contains the snapshot's number in the bits that object numbers and
+//! generations leave unused.
 
 use std::sync::Arc;
 
@@ -16,12 +18,12 @@ use file_system::{
 
 const CONTROL_NAME: &[u8] = b".zfs";
 const DIRECTORY_NAME: &[u8] = b"snapshot";
-/// Bits that numbers of objects and generations have.
+/// Bits of object numbers and generations.
 const NODE_BITS: u32 = 48;
 const NODE_MASK: u64 = (1 << NODE_BITS) - 1;
-/// Bits of a snapshot's number that each of the two takes.
+/// Bits of a snapshot's number in each of the two.
 const PART_BITS: u32 = 64 - NODE_BITS;
-/// The numbers that these directories have in a kernel (`sys/zfs_ctldir.h`).
+/// The numbers of these directories in a kernel (`sys/zfs_ctldir.h`).
 const CONTROL: Node = Node {
     object: NODE_MASK,
     generation: 0,
@@ -30,15 +32,15 @@ const DIRECTORY: Node = Node {
     object: NODE_MASK - 2,
     generation: 0,
 };
-/// Less the number of a snapshot: that of the directory in which clients find it.
+/// Minus the number of a snapshot: the number of the directory that it is mounted on.
 const MOUNTED: u64 = NODE_MASK - 3;
 /// The lowest cookie of an entry.
 const COOKIE_FIRST: u64 = 16;
-/// How often a snapshot is opened for a call while others have it closed.
+/// Attempts to open a snapshot for a call while concurrent calls close it.
 const ATTEMPTS_MAX: u32 = 4;
 const NAME_BYTES_MAX: usize = 255;
 
-/// A node of a snapshot among those of its file system. Nothing: there can be no such node.
+/// Converts a node of a snapshot to a node of its file system; `None` if it does not fit.
 pub fn inside(snapshot: u64, node: Node) -> Option<Node> {
     let fits =
         node.object <= NODE_MASK && node.generation <= NODE_MASK && snapshot < 1 << (2 * PART_BITS);
@@ -48,7 +50,7 @@ pub fn inside(snapshot: u64, node: Node) -> Option<Node> {
     })
 }
 
-/// The snapshot of a node, 0 for none, and the node there.
+/// Returns the snapshot of a node, 0 for none, and the node in it.
 pub const fn split(node: Node) -> (u64, Node) {
     let snapshot = (node.object >> NODE_BITS) << PART_BITS | node.generation >> NODE_BITS;
     let node = Node {
@@ -58,7 +60,7 @@ pub const fn split(node: Node) -> (u64, Node) {
     (snapshot, node)
 }
 
-/// The node of a handle among those of its file system. Nothing: there can be no such node.
+/// Converts a handle to a node of its file system; `None` if it does not fit.
 pub fn node_of(handle: Handle) -> Option<Node> {
     match handle.file_system.snapshot {
         0 => Some(handle.node),
@@ -66,23 +68,23 @@ pub fn node_of(handle: Handle) -> Option<Node> {
     }
 }
 
-/// Whether it can never be changed.
+/// Whether it is immutable.
 pub fn is_fixed(node: Node) -> bool {
     !matches!(Where::of(node), Where::Live)
 }
 
-/// The number of the directory in which clients find a snapshot.
+/// Returns the number of the directory that a snapshot is mounted on.
 pub const fn mounted_on(snapshot: u64) -> u64 {
     MOUNTED - snapshot
 }
 
-/// Where a node is.
+/// The location of a node.
 enum Where {
-    /// In the file system itself.
+    /// The file system itself.
     Live,
-    /// It is `.zfs`.
+    /// The directory `.zfs`.
     Control,
-    /// It is the directory of snapshots.
+    /// The directory `.zfs/snapshot`.
     Directory,
     Inside(u64, Node),
 }
@@ -98,14 +100,14 @@ impl Where {
     }
 }
 
-/// A file system with its snapshots.
+/// A file system together with its snapshots.
 pub struct WithSnapshots {
     files: Arc<dyn FileSystem>,
     snapshots: Arc<dyn Snapshots>,
 }
 
 impl WithSnapshots {
-    /// Adds them.
+    /// Adds the snapshots.
     pub fn new(files: Arc<dyn FileSystem>, snapshots: Arc<dyn Snapshots>) -> Self {
         Self { files, snapshots }
     }
@@ -128,7 +130,7 @@ impl WithSnapshots {
         Err(FileError::NotReady)
     }
 
-    /// Calls whichever has a node.
+    /// Calls the file system or snapshot of a node.
     fn on<T>(&self, node: Node, mut call: impl FnMut(&dyn FileSystem, Node) -> Done<T>) -> Done<T> {
         match Where::of(node) {
             Where::Live => call(&*self.files, node),
@@ -137,7 +139,7 @@ impl WithSnapshots {
         }
     }
 
-    /// Refuses what would change a snapshot.
+    /// Refuses to change a snapshot.
     fn check_live(node: Node) -> Done {
         match is_fixed(node) {
             true => Err(FileError::ReadOnly),
@@ -145,7 +147,7 @@ impl WithSnapshots {
         }
     }
 
-    /// The same of a name in a directory. Nothing takes the place of `.zfs`.
+    /// Refuses to change a name in a snapshot, or the name `.zfs`.
     fn check_live_name(&self, directory: Node, name: &[u8]) -> Done {
         Self::check_live(directory)?;
         match self.is_control(directory, name) {
@@ -154,7 +156,7 @@ impl WithSnapshots {
         }
     }
 
-    /// The same of a name that is to be new there.
+    /// Refuses to create a name in a snapshot, or the name `.zfs`.
     fn check_new_name(&self, directory: Node, name: &[u8]) -> Done {
         Self::check_live(directory)?;
         match self.is_control(directory, name) {
@@ -171,7 +173,8 @@ impl WithSnapshots {
         self.snapshots.visibility() != Visibility::Disabled
     }
 
-    /// What is told of a directory that is not on disk. The one with snapshots changes with them.
+    /// Returns the attributes of a virtual directory. The list of snapshots has the times of its
+    /// last change.
     fn attributes_of_own(&self, is_list: bool) -> Done<Attributes> {
         if !self.is_shown() {
             return Err(FileError::Stale);
@@ -196,8 +199,9 @@ impl WithSnapshots {
         Ok(Object { node, attributes })
     }
 
-    /// An entry in the list of snapshots. It is told with the attributes that the root directory has now: to know its own, each one would
-    /// have to be opened. Clients ask again when they enter it.
+    /// Returns an entry of the list of snapshots. It has the current attributes of the root
+    /// directory, because the own attributes would require to open each snapshot. Clients request
+    /// these when they enter it.
     fn unopened(&self, object: u64) -> Done<Object> {
         let root = self.files.root();
         let snapshot = MOUNTED.checked_sub(object).ok_or(FileError::Stale)?;
@@ -217,7 +221,7 @@ impl WithSnapshots {
             Ok(Object { node, attributes })
         });
         match entered {
-            // It was destroyed in between.
+            // It was destroyed concurrently.
             Err(FileError::Stale) => Err(FileError::NotFound),
             entered => moved_in(snapshot, entered?),
         }
@@ -241,7 +245,7 @@ impl WithSnapshots {
         })
     }
 
-    /// The entry of `.zfs` comes behind all others of the root directory.
+    /// The entry `.zfs` is the last one of the root directory.
     fn list_root(
         &self,
         who: &Identity,
@@ -264,7 +268,7 @@ impl WithSnapshots {
     }
 }
 
-/// An object of a snapshot among those of its file system.
+/// Converts an object of a snapshot to an object of its file system.
 fn moved_in(snapshot: u64, object: Object) -> Done<Object> {
     Ok(Object {
         node: inside(snapshot, object.node).ok_or(FileError::Stale)?,
@@ -593,7 +597,7 @@ impl FileSystem for WithSnapshots {
         }
     }
 
-    /// What a snapshot has stays.
+    /// A snapshot cannot lose a file.
     fn hold(&self, node: Node) -> Done {
         match Where::of(node) {
             Where::Live => self.files.hold(node),

@@ -1,4 +1,4 @@
-//! What clients find in `.zfs`, of snapshots in memory.
+//! The directory `.zfs` with snapshots in memory.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ impl Snapshots for Kept {
     }
 }
 
-/// A file system whose `file` says `now`, and which said `then` in both of its snapshots.
+/// A file system with `now` in `file`, and `then` in both of its snapshots.
 pub(crate) fn world() -> (WithSnapshots, Arc<Kept>) {
     let with = |text: &[u8]| {
         let files = Arc::new(MemoryFileSystem::with_guid(7, 1 << 20));
@@ -141,7 +141,6 @@ fn a_snapshot_is_found_by_its_name_and_has_what_was() {
     assert_eq!(split(file), (0x0001_0002, now));
     assert_eq!(names(&files, monday), ["folder"]);
     assert_eq!(names(&files, folder), ["file"]);
-    // And back.
     let mut at = folder;
     for above in [monday, DIRECTORY, CONTROL, files.root(), files.root()] {
         at = files.parent(&ROOT, at).expect("a directory");

@@ -1,5 +1,5 @@
-//! Calls to programs of hosts, over UDP: the host's rpcbind is asked for the port, then the program is called, and both are repeated until
-//! there is an answer or the time is over. No sockets, no clock.
+//! RPC calls to hosts over UDP. The port is obtained from the host's rpcbind and then the RPC
+//! program is called. Both are retried until a reply or a time-out. No sockets, no clock.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,39 +10,41 @@ use crate::hosts::{Message, Outcome, Purpose, Readiness};
 use crate::rpc;
 use crate::xdr::{Reader, Writer};
 
-/// Calls under way.
+/// Calls in progress.
 const CALLS_MAX: usize = 4096;
-/// Bytes of an answer of rpcbind.
+/// Bytes of a reply of rpcbind.
 const ADDRESS_BYTES_MAX: usize = 128;
-/// The first pause before a call is repeated, and the longest one.
+/// The first pause before a retry, and the longest one.
 const PAUSE_MS: u64 = 500;
 const PAUSE_MS_MAX: u64 = 8000;
-/// After so many calls without an answer the port is asked for again: the host may have started anew.
+/// After this many calls without a reply the port is requested again, because the host may have
+/// restarted.
 const CALLS_PER_PORT: u32 = 4;
-/// How long a host is told that it has a lock. One that waits asks by itself after a while.
+/// Time-out of a granted-lock callback. A blocked host retries by itself.
 const GRANT_MS: u64 = 20_000;
-/// How long a host is told of a start.
+/// Time-out of a start notification.
 const START_MS: u64 = 900_000;
-/// An answer is sent again only while the port is not known: hosts do not say that they have it.
+/// Time-out of an asynchronous result. It is retried only while the port is unknown, because hosts
+/// do not acknowledge it.
 const ANSWER_MS: u64 = 3000;
 
-/// Something to send.
+/// A datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// From which of our addresses.
+    /// The local address.
     pub here: IpAddr,
-    /// To whom.
+    /// The destination.
     pub there: SocketAddr,
-    /// What.
+    /// The payload.
     pub bytes: Vec<u8>,
 }
 
 struct Call {
     message: Message,
     transaction: u32,
-    /// Where the program is, once that is known.
+    /// The port of the RPC program, if known.
     port: Option<u16>,
-    /// How often it was sent to this port.
+    /// Calls sent to this port.
     sent: u32,
     was_sent: bool,
     was_repeated: bool,
@@ -51,18 +53,18 @@ struct Call {
     ends_ms: u64,
 }
 
-/// Calls under way.
+/// Calls in progress.
 pub struct Calls {
-    /// The port of rpcbind at hosts.
+    /// The port of rpcbind on hosts.
     rpcbind: u16,
-    /// Scatters the numbers, so that nobody can guess the next one.
+    /// Scatters transaction IDs, so that they cannot be predicted.
     scatter: RandomState,
     count: u64,
     calls: BTreeMap<u32, Call>,
 }
 
 impl Calls {
-    /// None yet.
+    /// Creates an empty set.
     pub fn new(rpcbind: u16) -> Self {
         Self {
             rpcbind,
@@ -82,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// Begins a call; gives it back if there are too many.
+    /// Starts a call. Returns it if there are too many.
     pub fn begin(&mut self, message: Message, now_ms: u64) -> Option<Message> {
         if self.calls.len() >= CALLS_MAX {
             return Some(message);
@@ -108,7 +110,7 @@ impl Calls {
         None
     }
 
-    /// When something is due next.
+    /// Returns the time of the next retry or time-out.
     pub fn next_due_ms(&self) -> Option<u64> {
         self.calls
             .values()
@@ -116,7 +118,8 @@ impl Calls {
             .min()
     }
 
-    /// Sends what is due, if it is ready; `send` says whether it could. Gives back what nobody answered in time.
+    /// Sends calls that are due and ready; `send` returns whether it succeeded. Returns the calls
+    /// that timed out.
     pub fn send_due(
         &mut self,
         now_ms: u64,
@@ -155,7 +158,7 @@ impl Calls {
         given_up
     }
 
-    /// Somebody says something: a call that has ended with that, and how.
+    /// Handles a received datagram. Returns a completed call with its outcome.
     pub fn received(
         &mut self,
         from: SocketAddr,
@@ -172,9 +175,9 @@ impl Calls {
         let results = rpc::read_results(&mut reader);
         if call.port.is_none() {
             let port = results.and_then(|results| call.read_port(results));
-            // Where the program is not there yet, it is asked for again.
+            // The RPC program is not registered yet, so the request is retried.
             let port = port?;
-            // The answer to the next call must not be taken for one of rpcbind.
+            // The reply to the next call must not be mistaken for a reply of rpcbind.
             let mut call = self.calls.remove(&transaction)?;
             call.transaction = self.number();
             (call.port, call.sent, call.due_ms, call.pause_ms) = (Some(port), 0, now_ms, PAUSE_MS);
@@ -196,7 +199,7 @@ impl Calls {
 }
 
 impl Call {
-    /// Sends what is next, if that is possible: our address may not be here yet.
+    /// Sends the next datagram, if possible: the local address may not be configured yet.
     fn send(&mut self, rpcbind: u16, send: &mut impl FnMut(&Datagram) -> bool) -> bool {
         if self.sent >= CALLS_PER_PORT {
             (self.port, self.sent) = (None, 0);
@@ -257,7 +260,7 @@ impl Call {
         }
     }
 
-    /// The port in an answer of rpcbind.
+    /// Reads the port in a reply of rpcbind.
     fn read_port(&self, results: &[u8]) -> Option<u16> {
         let mut reader = Reader::new(results);
         match self.message.way.there {
@@ -304,7 +307,7 @@ mod tests {
         (IpAddr::from(HOST), port).into()
     }
 
-    /// What is sent and what is given up, where `readiness` is that of all.
+    /// Returns the sent and the timed-out calls, given one `readiness` for all.
     fn due(
         calls: &mut Calls,
         now_ms: u64,
@@ -338,7 +341,7 @@ mod tests {
             .collect();
         assert_eq!(asked.bytes[4..], words);
         assert!(due(&mut calls, PAUSE_MS - 1, Readiness::Now).0.is_empty());
-        assert_eq!(one(&mut calls, PAUSE_MS), asked, "it is asked again");
+        assert_eq!(one(&mut calls, PAUSE_MS), asked, "the port is requested again");
         let answer = reply(&asked, &[700]);
         assert_eq!(
             calls.received(from(112), &answer, 600),

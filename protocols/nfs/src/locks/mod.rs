@@ -1,6 +1,6 @@
-//! Locks for clients of NFS 3: NLM 4, and of NSM 1 what a host says when it has started again (X/Open, Protocols for Interworking: XNFS).
-//! The arguments of a procedure in, its result out. What hosts are told without being asked is in [`calls`], and how they find these
-//! programs in [`portmap`]; [`sockets`] has the threads.
+//! Locks for NFS 3 clients: NLM 4, and the restart notification of NSM 1 (X/Open, Protocols for
+//! Interworking: XNFS). Converts the arguments of a procedure to its result. [`calls`] contains the
+//! calls to hosts, [`portmap`] the port mapper that hosts use, and [`sockets`] the threads.
 
 pub mod calls;
 pub mod portmap;
@@ -33,23 +33,24 @@ pub const STATUS_VERSION: u32 = 1;
 const COOKIE_BYTES_MAX: usize = 1024;
 /// Bytes of a handle.
 const HANDLE_BYTES_MAX: usize = 64;
-/// Bytes by which a host calls itself, and one of its owners. The protocol allows 1,024; names of hosts have 255.
+/// Bytes of a host name and of an owner. The protocol allows 1,024; host names have at most 255.
 const NAME_BYTES_MAX: usize = 256;
 const OWNER_BYTES_MAX: usize = 256;
-/// Bytes of another protocol's owner that are told.
+/// Bytes of an NFS 4 owner that are returned.
 const FOREIGN_OWNER_BYTES_MAX: usize = 64;
 
-/// Numbers of procedures of NLM.
+/// NLM procedure numbers.
 mod procedure {
     pub const NULL: u32 = 0;
     pub const TEST: u32 = 1;
     pub const LOCK: u32 = 2;
     pub const CANCEL: u32 = 3;
     pub const UNLOCK: u32 = 4;
-    /// The first that is answered by a call of its own, [`TO_RESULT`] further on.
+    /// The first procedure with an asynchronous result; the result procedure is [`TO_RESULT`]
+    /// further on.
     pub const TEST_MSG: u32 = 6;
     pub const UNLOCK_MSG: u32 = 9;
-    /// Results of calls that this server never makes.
+    /// Results of calls that this server does not send.
     pub const TEST_RES: u32 = 11;
     pub const GRANTED_RES: u32 = 15;
     pub const SHARE: u32 = 20;
@@ -58,12 +59,12 @@ mod procedure {
     pub const FREE_ALL: u32 = 23;
 }
 
-/// From a procedure to the one that does the same and is answered by a call.
+/// Offset from a procedure to its asynchronous form.
 const TO_MESSAGE: u32 = 5;
-/// From there to that call.
+/// Offset from there to the result procedure.
 const TO_RESULT: u32 = 5;
 
-/// Numbers of procedures of NSM.
+/// NSM procedure numbers.
 mod status_procedure {
     pub const NULL: u32 = 0;
     pub const NOTIFY: u32 = 6;
@@ -85,7 +86,7 @@ impl Stat {
     const FAILED: Self = Self(9);
 }
 
-/// Why a procedure does not grant.
+/// Why a request is not granted.
 enum Failed {
     With(Stat),
     Denied(Conflict),
@@ -126,12 +127,12 @@ impl From<NoHostLock> for Failed {
 struct Lock<'a> {
     host: &'a [u8],
     handle: &'a [u8],
-    /// The number and the name of the owner, as one.
+    /// Number and name of the owner, concatenated.
     owner: Vec<u8>,
     offset: u64,
-    /// 0 reaches to the end.
+    /// 0 extends to the end of the file.
     length: u64,
-    /// All of it as it came.
+    /// The encoded lock.
     bytes: &'a [u8],
 }
 
@@ -168,7 +169,7 @@ struct ShareArguments<'a> {
     host: &'a [u8],
     handle: &'a [u8],
     owner: &'a [u8],
-    /// What others must not do.
+    /// The denied access.
     deny: u32,
     access: u32,
 }
@@ -189,13 +190,13 @@ impl<'a> ShareArguments<'a> {
     }
 }
 
-/// A file that is locked.
+/// The file to lock.
 struct Target {
     file: Handle,
     files: Arc<dyn FileSystem>,
 }
 
-/// A procedure under way.
+/// A procedure in progress.
 struct Call<'a> {
     service: &'a Service,
     caller: &'a Caller<'a>,
@@ -204,7 +205,7 @@ struct Call<'a> {
     is_reclaim: bool,
 }
 
-/// Whether NLM has a procedure of that number that a client may call.
+/// Whether NLM has this procedure and clients may call it.
 pub const fn is_procedure(number: u32) -> bool {
     use procedure::{
         FREE_ALL, GRANTED_RES, NULL, SHARE, TEST, TEST_MSG, TEST_RES, UNLOCK, UNLOCK_MSG,
@@ -215,16 +216,16 @@ pub const fn is_procedure(number: u32) -> bool {
     )
 }
 
-/// The same of NSM.
+/// Whether NSM has this procedure and clients may call it.
 pub const fn is_status_procedure(number: u32) -> bool {
     matches!(number, status_procedure::NULL | status_procedure::NOTIFY)
 }
 
-/// Appends the result of a procedure of NLM to `out`.
+/// Appends the result of an NLM procedure to `out`.
 ///
 /// # Errors
 ///
-/// There is no answer.
+/// There is no reply.
 pub fn execute(
     service: &Service,
     number: u32,
@@ -246,7 +247,7 @@ pub fn execute(
         }
         procedure::SHARE | procedure::UNSHARE => {
             call.execute(number, reader, out)?;
-            // `sequence` of `nlm4_shareres`, which nobody uses.
+            // `sequence` of `nlm4_shareres`, which clients ignore.
             out.u32(0);
         }
         procedure::TEST_MSG..=procedure::UNLOCK_MSG => {
@@ -267,11 +268,11 @@ pub fn execute(
     Ok(call.used)
 }
 
-/// Appends the result of a procedure of NSM, which is none, to `out`.
+/// Appends the empty result of an NSM procedure to `out`.
 ///
 /// # Errors
 ///
-/// There is no answer.
+/// There is no reply.
 pub fn monitor(
     service: &Service,
     number: u32,
@@ -284,7 +285,8 @@ pub fn monitor(
     Ok(Used::default())
 }
 
-/// A host says that it has started again, or that it `gives_up` everything: what it had locked is free. It speaks for its own address.
+/// A host reports its restart, or `gives_up` all of its locks: they are released. It can only
+/// report for its own address.
 fn restarted(
     service: &Service,
     reader: &mut Reader<'_>,
@@ -311,7 +313,7 @@ impl Caller<'_> {
 }
 
 impl Call<'_> {
-    /// One of those that are answered with a status.
+    /// Executes a procedure that returns a status.
     fn execute(
         &mut self,
         number: u32,
@@ -333,11 +335,11 @@ impl Call<'_> {
         let is_kept = self.service.keep_holders(self.caller.now_ms).is_ok();
         let executed = executed.and_then(|stat| match is_kept {
             true => Ok(stat),
-            // The host asks again.
+            // The host retries.
             false => Err(Stat::GRACE.into()),
         });
         match executed {
-            // Linux gives up what it is told to take back later. It asks again where it hears nothing.
+            // Linux drops a reclaim that is refused with GRACE. Without a reply it retries.
             Err(Failed::With(Stat::GRACE)) if self.is_reclaim => return Err(Unanswered::Gone),
             Ok(stat) | Err(Failed::With(stat)) => out.u32(stat.0),
             Err(Failed::Denied(conflict)) => {
@@ -351,7 +353,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// `nlm4_holder`. The owners of NFS 4 have no numbers.
+    /// Writes `nlm4_holder`. NFS 4 owners have no numbers.
     fn write_holder(&self, conflict: &Conflict, out: &mut Writer) {
         let process = self
             .service
@@ -382,7 +384,7 @@ impl Call<'_> {
             if state.is_lock_forbidden(now_ms) {
                 return Err(Stat::GRACE.into());
             }
-            // A host that is not known is nobody: everything is in its way.
+            // An unknown host conflicts with every lock.
             let host = state
                 .known_host(self.caller.from.address, lock.host)
                 .unwrap_or(0);
@@ -423,7 +425,7 @@ impl Call<'_> {
         }))
     }
 
-    /// Nobody waits for what cannot be taken back any more.
+    /// A late reclaim is denied, because a retry cannot succeed after the grace period.
     fn too_late(&self, failed: Failed) -> Failed {
         let is_late = || !self.service.state().is_grace(self.caller.now_ms);
         match failed {
@@ -432,7 +434,7 @@ impl Call<'_> {
         }
     }
 
-    /// What a host that may lock asks for; nothing if it has that already.
+    /// Returns the requested lock of a host that may lock; `None` if it already holds the range.
     fn asked(
         &self,
         lock: &Lock<'_>,
@@ -502,13 +504,13 @@ impl Call<'_> {
             )
             .map_err(|failed| self.too_late(failed));
         Ok(found.and_then(|target| {
-            // One for nothing that denies nothing keeps nobody out, and takes a place.
+            // A share without access and denial has no effect but occupies a slot.
             if (arguments.access, arguments.deny) == (0, 0) {
                 return Err(Stat::FAILED.into());
             }
             let now_ms = self.caller.now_ms;
             let way = self.caller.way();
-            // This call does not say which start of the host it is.
+            // This call carries no NSM state.
             let host = self.service.state().host(way, arguments.host, None, now_ms);
             let share = HostShare {
                 host: host.map_err(|_| Stat::NO_LOCKS)?,
@@ -535,13 +537,13 @@ impl Call<'_> {
         }))
     }
 
-    /// A known host gives something back; who has nothing has given back everything.
+    /// Releases state of a known host. A host without state has nothing to release.
     fn give_back(
         &self,
         (host, handle): (&[u8], &[u8]),
         give: impl FnOnce(&mut crate::v4::State, u64, Handle) -> Result<Stat, Stat>,
     ) -> Result<Stat, Failed> {
-        // It names what this very host has, and may be shared no more.
+        // The handle names state of the same host. The file may no longer be shared.
         let file = unverified(handle).map_err(|_| Stat::STALE)?;
         let mut state = self.service.state();
         let Some(host) = state.known_host(self.caller.from.address, host) else {
@@ -550,8 +552,8 @@ impl Call<'_> {
         give(&mut state, host, file).map_err(Failed::With)
     }
 
-    /// The file of a lock, if the caller may lock it: as in Linux by whoever may read or write it, or owns it, and exclusively only
-    /// where the export may be written.
+    /// Returns the file of a lock, if the caller may lock it. As in Linux, a caller may lock a file
+    /// that it may read or write or owns. An exclusive lock requires a writable export.
     fn find(&mut self, handle: &[u8], is_exclusive: bool) -> Result<Target, Failed> {
         let found = self.exports.found(handle, self.caller.now_ms);
         let place = found.map_err(|none| match none {
@@ -560,7 +562,8 @@ impl Call<'_> {
         })?;
         let export = self.exports.export(place.export);
         let access = export.access(&self.caller.from).ok_or(Stat::FAILED)?;
-        // Locks and shares have no lease: whoever only says who it is could keep all others from a file for good.
+        // Locks and shares have no lease. An unauthenticated host could lock out all other hosts
+        // permanently.
         if !export.takes(self.caller.from.security) {
             return Err(Stat::NO_LOCKS.into());
         }

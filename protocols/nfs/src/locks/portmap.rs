@@ -1,5 +1,5 @@
-//! Where the programs of this server are (RFC 1833): the port mapper, version 2, and rpcbind, versions 3 and 4, as far as clients of NFS ask.
-//! An answer is not longer than the question, except that a list is given to whoever asks over TCP.
+//! The port mapper of this server (RFC 1833): portmap version 2 and rpcbind versions 3 and 4, as
+//! far as NFS clients use them. A reply is not longer than its request, except a list over TCP.
 
 use std::net::IpAddr;
 
@@ -10,23 +10,23 @@ use crate::xdr::{Malformed, Reader, Writer};
 
 /// The program's number.
 pub const PROGRAM: u32 = 100_000;
-/// The port where it is.
+/// Its port.
 pub const PORT: u16 = 111;
-/// Its lowest and its highest version.
+/// Its lowest and highest version.
 pub const VERSIONS: (u32, u32) = (2, 4);
 
 const NFS: u32 = 100_003;
 const NFS_4: u32 = 4;
-/// The version that has numbers for protocols and ports; the others have texts.
+/// The version with numeric protocols and ports; the later ones use text.
 const NUMBERS: u32 = 2;
 /// `PMAPPROC_GETPORT`, `RPCBPROC_GETADDR`.
 const GET: u32 = 3;
 /// `PMAPPROC_DUMP`.
 const LIST: u32 = 4;
-/// Bytes of a text of rpcbind.
+/// Bytes of an rpcbind text.
 const TEXT_BYTES_MAX: usize = 128;
 
-/// How a program is reached.
+/// The transport of an RPC program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Over TCP.
@@ -60,14 +60,14 @@ impl Transport {
     }
 }
 
-/// Where the programs are.
+/// The ports of the RPC programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// The address of ours that was asked.
+    /// The local address of the request.
     pub here: IpAddr,
     /// The port of NFS, MOUNT and NLM, over TCP.
     pub nfs: u16,
-    /// The port of this program and of NSM, over TCP and UDP.
+    /// The port of the port mapper and of NSM, over TCP and UDP.
     pub own: u16,
 }
 
@@ -93,7 +93,8 @@ impl Ports {
         files.into_iter().chain(both)
     }
 
-    /// The port of a program, in whatever version: a call tells which there are.
+    /// Returns the port of an RPC program in any version; a call with a wrong version returns the
+    /// available ones.
     fn of(&self, program: u32, transport: Transport) -> Option<u16> {
         let mut all = self.all();
         let found = all.find(|one| (one.0, one.2) == (program, transport));
@@ -101,7 +102,7 @@ impl Ports {
     }
 }
 
-/// Whether a version has a procedure of that number that is answered over `transport`.
+/// Whether a version has this procedure over `transport`.
 pub const fn is_procedure(version: u32, number: u32, transport: Transport) -> bool {
     matches!(
         (number, version, transport),
@@ -113,7 +114,7 @@ pub const fn is_procedure(version: u32, number: u32, transport: Transport) -> bo
 ///
 /// # Errors
 ///
-/// The arguments cannot be read.
+/// The arguments cannot be decoded.
 pub fn execute(
     ports: &Ports,
     version: u32,
@@ -150,12 +151,12 @@ pub fn execute(
     Ok(())
 }
 
-/// An address with a port, as rpcbind writes it (RFC 5665, 5.2.3.3 and 5.2.3.4).
+/// Formats an address with a port as a universal address (RFC 5665, 5.2.3.3 and 5.2.3.4).
 pub(super) fn universal(address: IpAddr, port: u16) -> String {
     format!("{address}.{}.{}", port >> 8, port & 0xff)
 }
 
-/// The port of such an address.
+/// Returns the port of a universal address.
 pub(super) fn port_of(universal: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(universal).ok()?;
     let mut parts = text.rsplitn(3, '.');

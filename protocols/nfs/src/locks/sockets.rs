@@ -1,5 +1,5 @@
-//! The threads beside those of connections: one that answers over UDP where programs are and what hosts say when they have started again,
-//! and one that calls hosts.
+//! Threads next to those of connections: one handles the port mapper and restart notifications over
+//! UDP, and one calls hosts.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,16 +15,16 @@ use super::calls::{Calls, Datagram};
 use crate::hosts::Outcome;
 use crate::v4::Service;
 
-/// Bytes of a datagram that is read. What is asked and answered here is shorter.
+/// Bytes of a received datagram. Valid requests and replies are shorter.
 const DATAGRAM_BYTES_MAX: usize = 2048;
-/// Datagrams of one socket that are read before anything else is done.
+/// Datagrams of one socket that are handled in a row.
 const DATAGRAMS_PER_TURN: usize = 64;
-/// So often it is looked whether somebody who waits can have what he waits for: a lease that ends tells nobody.
+/// Interval of the check for grantable locks, because an expired lease causes no event.
 const TICK: Duration = Duration::from_secs(1);
 /// Bytes of a thread's stack.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A thread that is asked to end when this is dropped.
+/// A thread that is stopped when this is dropped.
 pub struct Task {
     signals: Arc<Signals>,
     ended: Receiver<()>,
@@ -53,7 +53,8 @@ impl Task {
         Ok(Self { signals, ended })
     }
 
-    /// Has it end, and waits for that until `deadline`: it may be about to write to a pool that does not answer.
+    /// Stops the thread and waits for it until `deadline`: it may be blocked by a write to a pool
+    /// that does not respond.
     pub fn end(self, deadline: Instant) {
         self.signals.stop();
         let _ = self
@@ -79,11 +80,11 @@ impl Signals {
     }
 }
 
-/// Gives each datagram that comes to `socket` to `answer`, and sends what that says.
+/// Starts a thread that passes each datagram of `socket` to `answer` and sends the returned reply.
 ///
 /// # Errors
 ///
-/// The system has no thread.
+/// The system cannot create a thread.
 pub fn answer(
     socket: UdpSocket,
     answer: impl Fn(SocketAddr, &[u8]) -> Option<Vec<u8>> + Send + 'static,
@@ -101,7 +102,7 @@ pub fn answer(
                     return;
                 }
                 if let Some(bytes) = answer(from, &buffer[..length]) {
-                    // Whoever does not get it asks again.
+                    // A client without a reply retries.
                     let _ = socket.send_to(&bytes, from);
                 }
             }
@@ -109,19 +110,19 @@ pub fn answer(
     })
 }
 
-/// What the thread that calls hosts needs.
+/// The interface of the thread that calls hosts.
 pub trait Calling: Send + Sync + 'static {
-    /// Who knows what is to be said.
+    /// The service with the queued calls.
     fn service(&self) -> &Service;
     /// Milliseconds since the server started.
     fn now_ms(&self) -> u64;
 }
 
-/// Calls hosts, whose rpcbind is at port `rpcbind`, for what is put into the outbox.
+/// Starts the thread that sends the queued calls to hosts with rpcbind at port `rpcbind`.
 ///
 /// # Errors
 ///
-/// The system has no thread.
+/// The system cannot create a thread.
 pub fn call(calling: Arc<impl Calling>, rpcbind: u16) -> io::Result<Task> {
     Task::start("nfs-calls", move |signals| {
         let calls = Calls::new(rpcbind);
@@ -154,7 +155,7 @@ pub fn call(calling: Arc<impl Calling>, rpcbind: u16) -> io::Result<Task> {
 struct Caller<'a, C> {
     calling: &'a C,
     calls: Calls,
-    /// By our address.
+    /// Sockets by local address.
     sockets: HashMap<IpAddr, UdpSocket>,
 }
 
@@ -189,7 +190,7 @@ impl<C: Calling> Caller<'_, C> {
         }
     }
 
-    /// How long nothing is due.
+    /// Returns the time until the next action.
     fn pause(&self) -> Duration {
         let now_ms = self.calling.now_ms();
         let due = self
@@ -203,7 +204,7 @@ impl<C: Calling> Caller<'_, C> {
         let mut buffer = [0; DATAGRAM_BYTES_MAX];
         for socket in self.sockets.values() {
             for _ in 0..DATAGRAMS_PER_TURN {
-                // An error is that of an earlier datagram, which is sent again.
+                // An error belongs to an earlier datagram, which will be retried.
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else {
                     break;
                 };

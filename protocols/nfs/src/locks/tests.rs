@@ -1,4 +1,4 @@
-//! Calls of NLM and NSM, as bytes.
+//! NLM and NSM calls as bytes.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
@@ -242,7 +242,7 @@ impl World {
     }
 }
 
-/// In the place of a procedure of NLM.
+/// NSM notification, with a number outside those of NLM.
 const NOTIFY: u32 = 1000;
 const FREE_ALL: u32 = 23;
 
@@ -266,7 +266,7 @@ struct Range {
     is_reclaim: bool,
 }
 
-/// The whole file, for a process.
+/// The whole file.
 const ALL: Range = Range {
     process: 9,
     offset: 0,
@@ -340,7 +340,7 @@ fn a_file_that_nobody_has_locked_any_more_is_let_go_of() {
     assert_eq!(world.service.state().sizes(), (0, 0));
 }
 
-/// `nlm4_holder` of a test that is denied.
+/// `nlm4_holder` of a denied test.
 #[test]
 fn a_test_tells_whose_lock_is_in_the_way() {
     let world = World::new(EVERYBODY);
@@ -435,7 +435,7 @@ fn a_host_that_waits_is_called_back_with_what_it_asked_for() {
     let kept = world.record.0.lock().expect("no panic").clone();
     assert!(
         kept.hosts.ways.contains(&way),
-        "it is kept before the host is told"
+        "it is stored before the host is notified"
     );
     world.answered(call, GRANTED, false);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
@@ -463,14 +463,15 @@ fn what_a_host_does_not_want_any_more_goes_to_the_next() {
     world.answered(&first[0], DENIED, false);
     let second = world.calls();
     assert_eq!((first.len(), second.len()), (1, 1));
-    // The answer to the first of two calls may have been lost: it may have taken the lock then.
+    // The reply to the first of two calls may have been lost. The host may have accepted the lock
+    // then.
     world.answered(&second[0], DENIED, true);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
     assert_eq!(world.status(TWO, 0, world.unlock(TWO, next)), GRANTED);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
 }
 
-/// The call does not come through, but the host asks again.
+/// The callback fails, but the host retries.
 #[test]
 fn who_asks_again_keeps_a_lock_that_he_was_not_told_of() {
     let world = World::new(EVERYBODY);
@@ -557,7 +558,7 @@ fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
     assert_eq!(
         next.record.0.lock().expect("no panic").hosts.start,
         3,
-        "the number is kept before it is told"
+        "the number is stored before it is reported"
     );
     assert_eq!(next.status(TWO, 0, next.lock(TWO, ALL)), GRACE);
     assert_eq!(next.status(TWO, 0, next.test(TWO, ALL)), GRACE);
@@ -598,7 +599,7 @@ fn a_host_that_knows_of_the_start_and_takes_nothing_back_keeps_nobody_waiting() 
     assert_eq!(
         next.status(ONE, 11_000, next.lock(ONE, AGAIN)),
         DENIED,
-        "somebody else has it"
+        "the other host holds it"
     );
 }
 
@@ -657,12 +658,13 @@ fn a_person_sees_who_has_what_and_takes_it_away_for_those_who_wait() {
     );
     let kept = world.record.0.lock().expect("no panic").hosts.clone();
     let kept: Vec<IpAddr> = kept.ways.iter().map(|way| way.there).collect();
-    assert_eq!(kept, [IpAddr::from(TWO)], "the next server knows");
+    assert_eq!(kept, [IpAddr::from(TWO)], "the next server has it");
     let elsewhere = FileSystemId::default();
     assert_eq!(world.service.usage(elsewhere, 5000), Usage::default());
 }
 
-/// What was given back since must not be said: it would be taken for what is waited for now.
+/// A lock that was released must not be granted late: the host would mistake it for its current
+/// request.
 #[test]
 fn a_host_is_not_told_of_a_lock_that_it_gave_back() {
     let world = World::new(EVERYBODY);
@@ -705,7 +707,7 @@ fn who_gets_at_once_what_he_waited_for_waits_no_more() {
     let world = World::new(EVERYBODY);
     world.status(ONE, 0, world.lock(ONE, ALL));
     assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), BLOCKED);
-    // It is free, and nobody has looked yet who waits for it.
+    // The range is free, but blocked locks were not checked yet.
     let mut state = world.service.state();
     state.host_restarted(ONE.into(), b"host7", None);
     drop(state);
@@ -732,7 +734,7 @@ fn what_cannot_be_taken_back_yet_is_not_answered_and_hosts_are_told_when_it_can(
     next.service.share(next.shared());
     for count in [1, 0] {
         next.service.announce(4999);
-        assert_eq!(next.calls().len(), count, "they are told once");
+        assert_eq!(next.calls().len(), count, "they are notified once");
     }
     assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), GRANTED);
     let third = world.after();
@@ -741,7 +743,7 @@ fn what_cannot_be_taken_back_yet_is_not_answered_and_hosts_are_told_when_it_can(
     assert_eq!(
         third.calls().len(),
         1,
-        "what is missing may be missing for days"
+        "a file system may be missing for days"
     );
     next.service.share(Exports::none().with_more_to_come(true));
     assert_eq!(asks(40_000), Ok(DENIED), "it is too late");
@@ -756,7 +758,7 @@ fn a_late_message_of_a_start_takes_away_nothing_that_came_behind_it() {
         is_free
     };
     assert!(is_free());
-    // Its locks came with 3.
+    // Its locks were created with NSM state 3.
     world.tells_start(ONE, "host7", NOTIFY, 3);
     assert!(!is_free());
     world.tells_start(ONE, "host7", NOTIFY, 5);
@@ -765,7 +767,7 @@ fn a_late_message_of_a_start_takes_away_nothing_that_came_behind_it() {
     assert!(!is_free(), "it is repeated");
     for start in [0, 0] {
         world.tells_start(ONE, "host7", NOTIFY, start);
-        assert!(is_free(), "nobody knows which start it was");
+        assert!(is_free(), "the NSM state is unknown");
     }
     world.tells_start(ONE, "host7", FREE_ALL, 3);
     assert!(is_free());
@@ -836,7 +838,7 @@ fn ask(version: u32, transport: u32, name: &[u8], program: u32) -> Vec<u8> {
     let header = 24;
     assert!(
         out.len() + header <= arguments.len() + 40,
-        "no answer is longer than the question"
+        "no reply is longer than its request"
     );
     out.into_bytes()
 }
@@ -867,7 +869,7 @@ fn programs_are_found() {
     );
     assert!(
         !portmap::is_procedure(2, 5, Transport::Tcp),
-        "no calls for others"
+        "no calls for other hosts"
     );
     assert_eq!(portmap::port_of(b"fd00::1.8.1"), Some(2049));
     for none in [&b""[..], b"1", b"1.2.3.4.0.0", b"1.2.3.4.256.1"] {

@@ -1,23 +1,25 @@
-//! The last answers: a client that heard none asks again, by the same connection or another, and must not have the call executed twice.
+//! The reply cache: a client without a reply retries over the same or another connection, and the
+//! call must not be executed twice.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::repeats::REPEATED_WITHIN_MS;
 
-/// Answers that are kept.
+/// Cached replies.
 const ANSWERS_MAX: usize = 4096;
 
-/// What is known of a call.
+/// The state of a call.
 pub(super) enum Seen {
     /// It is new.
     Never,
-    /// It is being executed.
+    /// It is in progress.
     UnderWay,
-    /// It was answered so.
+    /// It was executed, with this reply.
     Answered(Vec<u8>),
 }
 
-/// By a number that is equal for equal calls: when it came, in milliseconds, and its answer; nothing while it is under way.
+/// Calls by fingerprint: arrival in milliseconds, and the reply; `None` while the call is in
+/// progress.
 #[derive(Default)]
 pub(super) struct Answers {
     all: HashMap<u64, (u64, Option<Vec<u8>>)>,
@@ -25,13 +27,13 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// A call comes in. A new one must be ended.
+    /// Looks a call up. A new one must be completed with `end`.
     pub(super) fn begin(&mut self, key: u64, now_ms: u64) -> Seen {
         match self.all.get(&key) {
             Some((at_ms, Some(bytes))) if now_ms.saturating_sub(*at_ms) <= REPEATED_WITHIN_MS => {
                 return Seen::Answered(bytes.clone());
             }
-            // Its number came round: it is another call.
+            // The transaction ID was reused: it is a different call.
             Some((_, Some(_))) => self.end(key, None),
             Some((_, None)) => return Seen::UnderWay,
             None => {}
@@ -46,7 +48,7 @@ impl Answers {
         Seen::Never
     }
 
-    /// It is answered with these bytes; without any it is as if it had not come.
+    /// Completes a call with its reply. Without a reply the call is forgotten.
     pub(super) fn end(&mut self, key: u64, answer: Option<Vec<u8>>) {
         match (answer, self.all.get_mut(&key)) {
             (Some(bytes), Some((_, answer))) => *answer = Some(bytes),
@@ -54,7 +56,7 @@ impl Answers {
                 self.all.remove(&key);
                 self.order.retain(|other| *other != key);
             }
-            // So many came since that it is forgotten.
+            // The call was evicted.
             (_, None) => {}
         }
     }

@@ -1,4 +1,5 @@
-//! `fattr3`, `sattr3`, and what is told of an object before and after a change (RFC 1813, 2.5 and 2.6).
+//! `fattr3`, `sattr3`, and the attributes of an object before and after a change (RFC 1813, 2.5 and
+//! 2.6).
 
 use file_system::{
     Attributes, Changed, FileSystemId, Guard, SetAttributes, SetTime, Time, is_owner,
@@ -10,7 +11,7 @@ use crate::exports::Place;
 use crate::objects::{kind_number, rights_by, rights_of};
 use crate::xdr::{Malformed, Reader, Writer};
 
-/// Times of this version have 32 bits of seconds: what does not fit is told as the nearest one.
+/// Times have 32 bits of seconds in this version. Other times are clamped.
 fn write_time(out: &mut Writer, time: Time) {
     let seconds = time.seconds.clamp(0, u32::MAX.into());
     out.u32(seconds as u32);
@@ -92,13 +93,13 @@ impl Call<'_> {
         write(out, handle.file_system, handle.node.object, attributes);
     }
 
-    /// `post_op_attr` that are known.
+    /// Writes known `post_op_attr`.
     pub(super) fn write_after(&self, place: Place, attributes: &Attributes, out: &mut Writer) {
         out.boolean(true);
         self.write_fattr(place, attributes, out);
     }
 
-    /// `post_op_attr` as they are now, if they can be had.
+    /// Writes the current `post_op_attr`, if available.
     pub(super) fn write_now(&self, at: &At, out: &mut Writer) {
         match at.files.attributes(at.node()) {
             Ok(attributes) => self.write_after(at.place, &attributes, out),
@@ -115,7 +116,7 @@ impl Call<'_> {
         self.write_after(place, &changed.after, out);
     }
 
-    /// The same; of a change that an earlier server has made, only what is there now.
+    /// Writes `wcc_data`. For a change of an earlier server only the current attributes are known.
     pub(super) fn write_change_of(&self, at: &At, changed: Option<&Changed>, out: &mut Writer) {
         match changed {
             Some(changed) => self.write_change(at.place, changed, out),
@@ -188,7 +189,7 @@ impl Call<'_> {
         ] {
             out.u64(number);
         }
-        // It may be other figures in the next moment.
+        // The values may change at any time.
         out.u32(0);
         Ok(())
     }
@@ -217,7 +218,7 @@ impl Call<'_> {
         self.write_now(at, out);
         out.u32(limits.links_max);
         out.u32(limits.name_bytes_max);
-        // Too long names are refused, owners are not given away, and the case of names stays.
+        // Too long names are refused, chown is restricted, and names preserve their case.
         out.boolean(true);
         out.boolean(true);
         out.boolean(limits.ignores_case);

@@ -1,4 +1,4 @@
-//! Contents of files. There are no opens: each call is checked by itself.
+//! Contents of files. There are no opens: each call is checked separately.
 
 use file_system::{Done, FileError, Kind, Permissions};
 
@@ -11,13 +11,13 @@ use crate::xdr::{Malformed, Reader, Writer};
 const UNSTABLE: u32 = 0;
 /// `FILE_SYNC`.
 const FILE_SYNC: u32 = 2;
-/// The bits of an open that reads, or writes.
+/// Access bits of an open.
 const READ: u32 = 1;
 pub(super) const WRITE: u32 = 2;
-/// As for version 4.
+/// As in version 4.
 const LONG_READ_BYTES: u32 = 64 << 10;
 
-/// Of the arguments of `READ`: the bytes, if they are many.
+/// Returns the size of a `READ` if it is large.
 pub(super) fn long_read(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
     reader.opaque(HANDLE_BYTES_MAX)?;
     reader.u64()?;
@@ -25,7 +25,7 @@ pub(super) fn long_read(reader: &mut Reader<'_>) -> Result<Option<u32>, Malforme
     Ok(Some(bytes).filter(|bytes| *bytes >= LONG_READ_BYTES))
 }
 
-/// Whether the arguments of `WRITE` ask for a durable one.
+/// Whether a `WRITE` must be durable.
 pub(super) fn is_stable(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     reader.opaque(HANDLE_BYTES_MAX)?;
     reader.u64()?;
@@ -42,7 +42,8 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the caller may read or write a file: its owner always, who may have opened it before it lost the permission. What it may do.
+    /// Checks that the caller may read or write a file. The owner may always, because the file may
+    /// have been opened before the permission was removed. Returns the permissions.
     fn authorize(&self, at: &At, access: u32) -> Answered<Permissions> {
         self.check_regular(at)?;
         let may = at.files.permissions(&at.who, at.node())?;
@@ -62,7 +63,7 @@ impl Call<'_> {
         Ok(found)
     }
 
-    /// Another client may have opened a file so that others must not use it, or may take such an open back.
+    /// Another client may have an open that denies the use, or may reclaim one.
     pub(super) fn check_denials(&self, place: Place, access: u32) -> Done {
         let (file, address) = (self.exports.handle(place), self.caller.from.address);
         self.service
@@ -98,13 +99,14 @@ impl Call<'_> {
         } else {
             let changed = match may.write {
                 true => at.files.write(at.node(), offset, bytes)?,
-                // Whoever may read what is there may repeat it: clients write whole pages.
+                // A caller with read permission may rewrite equal data, because clients write whole
+                // pages.
                 false => at.files.append(at.node(), offset, bytes, may.read)?,
             };
             self.write_change(at.place, &changed, out);
         }
         let committed = match stability {
-            // After a crash it could not be added again if it was there.
+            // An append must be durable: a client could not repeat it after a crash.
             UNSTABLE if may.write => UNSTABLE,
             _ => {
                 at.commit(Some(at.node()))?;

@@ -10,14 +10,14 @@ use crate::xdr::{Reader, Writer};
 /// The cookies of `.` and `..`.
 const SELF_COOKIE: u64 = 1;
 const PARENT_COOKIE: u64 = 2;
-/// What stands behind the last entry.
+/// Bytes after the last entry.
 const END_BYTES: usize = 8;
 
-/// What an answer has room for.
+/// The room in a reply.
 struct Room {
     start: usize,
     bytes_max: usize,
-    /// Whether attributes and handles are told, too.
+    /// Whether attributes and filehandles are included.
     is_plus: bool,
     is_empty: bool,
 }
@@ -31,11 +31,11 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Answered {
         let cookie = reader.u64()?;
-        // Cookies stay valid: there is nothing to verify.
+        // Cookies remain valid, so that there is nothing to verify.
         let _verifier: [u8; 8] = reader.array()?;
         let mut bytes_max = reader.u32()?;
         if is_plus {
-            // The first is of names only, and less than the second.
+            // The first limit is for names only, and smaller than the second.
             bytes_max = reader.u32()?;
         }
         let attributes = at.files.attributes(at.node())?;
@@ -64,7 +64,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// `.` and `..`; whether there was room for both.
+    /// Lists `.` and `..`. Returns whether there was room for both.
     fn list_dots(
         &mut self,
         at: &At,
@@ -89,7 +89,8 @@ impl Call<'_> {
         Ok(true)
     }
 
-    /// The entries of the directory itself, without those that are covered; whether there was room for all.
+    /// Lists the entries of the directory that are not covered. Returns whether there was room for
+    /// all.
     fn list_entries(
         &self,
         at: &At,
@@ -126,7 +127,7 @@ impl Call<'_> {
                         Some((place, known.attributes))
                     }
                     Err(FileError::Gone) => return Err(super::Failed::Gone),
-                    // It was removed meanwhile.
+                    // It was removed concurrently.
                     Err(FileError::Stale) => continue,
                     Err(_) => None,
                 };
@@ -140,7 +141,7 @@ impl Call<'_> {
         }
     }
 
-    /// The file systems that hang in the directory; whether there was room for all.
+    /// Lists the file systems below the directory. Returns whether there was room for all.
     fn list_hanging(
         &self,
         at: &At,
@@ -163,7 +164,7 @@ impl Call<'_> {
         Ok(true)
     }
 
-    /// Writes one entry; whether there was room.
+    /// Writes one entry. Returns whether there was room.
     fn tell(
         &self,
         name: &[u8],
@@ -173,9 +174,10 @@ impl Call<'_> {
         room: &mut Room,
         out: &mut Writer,
     ) -> bool {
-        // A snapshot is mounted there. Clients would take its root's number for that of the directory, and look it up instead.
+        // A snapshot is mounted there. Clients would mistake the number of its root for the number
+        // of the directory, so that they must look it up instead.
         let known = known.filter(|(place, _)| self.exports.handle(*place).node.object == object);
-        // Nobody may know of a file system what only better secured calls are told.
+        // Attributes of a file system that requires stronger security are not disclosed.
         let security = self.caller.from.security;
         let known = known.filter(|(place, _)| self.exports.export(place.export).takes(security));
         let before = out.len();

@@ -1,5 +1,6 @@
-//! NFS 3 (RFC 1813) and the protocol by which its clients find the first handle (MOUNT 3, appendix I there). No sockets, no clock: the arguments
-//! of a procedure in, its result out. Locks of this version are protocols of their own ([`locks`](crate::locks)).
+//! NFS 3 (RFC 1813) and MOUNT 3 (appendix I), with which clients obtain the first filehandle. No
+//! sockets, no clock: converts the arguments of a procedure to its result. Locks of this version
+//! are separate protocols ([`locks`](crate::locks)).
 
 mod answers;
 mod attributes;
@@ -25,15 +26,15 @@ use answers::{Answers, Seen};
 
 pub use mount::PROGRAM as MOUNT_PROGRAM;
 
-/// The version, of both.
+/// The version of both.
 pub const VERSION: u32 = 3;
-/// Bytes of a handle that the protocol allows.
+/// Maximum bytes of a filehandle.
 const HANDLE_BYTES_MAX: usize = 64;
-/// Bytes of a name, of a path, and of where a link leads, that are read.
+/// Maximum bytes of a name, a path and a link target.
 const NAME_BYTES_MAX: usize = 4096;
 /// Bytes of one read or write.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
-/// Bytes of a call that tell it from others.
+/// Bytes of a call that its fingerprint covers.
 const FINGERPRINT_BYTES: usize = 1024;
 
 /// `nfsstat3`.
@@ -61,16 +62,16 @@ impl Status {
     const JUKEBOX: Self = Self(10_008);
 }
 
-/// Why a procedure has no result.
+/// Why a procedure returns no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
-    /// It is answered with this.
+    /// The reply has this status.
     With(Status),
-    /// It cannot be read.
+    /// It cannot be decoded.
     Malformed,
     /// The pool is lost.
     Gone,
-    /// The call says in a way who makes it that is not taken there.
+    /// The security flavor of the call is not accepted there.
     TooWeak,
 }
 
@@ -118,7 +119,7 @@ impl From<FileError> for Failed {
 
 type Answered<T = ()> = Result<T, Failed>;
 
-/// What the server remembers of this version: the last answers to calls that cannot be executed twice.
+/// State of this version: the reply cache of non-idempotent calls.
 #[derive(Default)]
 pub struct Memory(Mutex<Answers>);
 
@@ -128,21 +129,21 @@ impl Memory {
     }
 }
 
-/// A procedure under way.
+/// A procedure in progress.
 struct Call<'a> {
     service: &'a Service,
     caller: &'a Caller<'a>,
     exports: Arc<Exports>,
-    /// The export that it went to last.
+    /// The last export of the call.
     entered: usize,
     moved: Moved,
-    /// Of a change that must not be made twice.
+    /// The receipt of a non-idempotent change.
     receipt: Option<Receipt>,
-    /// The object of its first handle, where the call may use it.
+    /// The object of the first filehandle, if the call may use it.
     changing: Option<Place>,
 }
 
-/// An object, and what the caller may do with its file system.
+/// An object, and the caller's access to its file system.
 struct At {
     place: Place,
     files: Arc<dyn FileSystem>,
@@ -155,7 +156,7 @@ impl At {
         self.place.node
     }
 
-    /// The same file system, for changes.
+    /// Checks that the file system is writable.
     fn may_change(&self) -> Answered {
         match self.access {
             Access::ReadWrite if !self.place.is_fixed() => Ok(()),
@@ -163,13 +164,13 @@ impl At {
         }
     }
 
-    /// Has what was changed before durable, with the contents of a file if one is named.
+    /// Commits earlier changes, with the contents of a file if `contents` is set.
     fn commit(&self, contents: Option<Node>) -> Done {
         self.files.commit(contents)
     }
 }
 
-/// The procedures whose results have no attributes if they fail, and those that have some: how many words stand for none.
+/// The number of zero words in place of the attributes of a failed procedure.
 const fn words_of_failure(procedure: u32) -> u32 {
     match procedure {
         procedure::GETATTR => 0,
@@ -188,7 +189,7 @@ const fn words_of_failure(procedure: u32) -> u32 {
     }
 }
 
-/// Numbers of procedures (RFC 1813, 3.3).
+/// Procedure numbers (RFC 1813, 3.3).
 mod procedure {
     pub const NULL: u32 = 0;
     pub const GETATTR: u32 = 1;
@@ -214,7 +215,7 @@ mod procedure {
     pub const COMMIT: u32 = 21;
 }
 
-/// Whether it changes names or attributes, so that a second execution would be answered otherwise.
+/// Whether the procedure is not idempotent.
 const fn is_once(number: u32) -> bool {
     matches!(
         number,
@@ -222,12 +223,12 @@ const fn is_once(number: u32) -> bool {
     )
 }
 
-/// Whether NFS has a procedure of that number.
+/// Whether NFS has this procedure.
 pub const fn is_procedure(number: u32) -> bool {
     number <= procedure::COMMIT
 }
 
-/// As [`takes_long`](crate::v4::takes_long), of a procedure of this version.
+/// Like [`takes_long`](crate::v4::takes_long), for this version.
 pub fn takes_long(number: u32, arguments: &[u8]) -> Option<u32> {
     let reader = &mut Reader::new(arguments);
     match number {
@@ -238,11 +239,11 @@ pub fn takes_long(number: u32, arguments: &[u8]) -> Option<u32> {
     }
 }
 
-/// Appends the result of a procedure of NFS to `out`.
+/// Appends the result of an NFS procedure to `out`.
 ///
 /// # Errors
 ///
-/// There is no answer.
+/// There is no reply.
 pub fn execute(
     service: &Service,
     memory: &Memory,
@@ -263,7 +264,8 @@ pub fn execute(
                 out.append(&bytes);
                 return Ok(Used::default());
             }
-            // Whoever asks again before the answer asks once more after it, by another connection.
+            // A retry before the reply drops the connection. The client then retries over another
+            // one.
             Seen::UnderWay => return Err(Unanswered::Gone),
         }
     }
@@ -299,11 +301,11 @@ pub fn execute(
     }
 }
 
-/// Appends the result of a procedure of MOUNT.
+/// Appends the result of a MOUNT procedure.
 ///
 /// # Errors
 ///
-/// There is no answer.
+/// There is no reply.
 pub fn mount(
     service: &Service,
     number: u32,
@@ -327,7 +329,7 @@ pub fn mount(
     }
 }
 
-/// Whether MOUNT has a procedure of that number.
+/// Whether MOUNT has this procedure.
 pub const fn is_mount_procedure(number: u32) -> bool {
     number <= mount::EXPORT
 }
@@ -341,8 +343,8 @@ fn key(number: u32, arguments: &[u8], caller: &Caller<'_>) -> u64 {
 }
 
 impl Call<'_> {
-    /// Makes a change that must not be made twice; nothing if an earlier server has made it. What it is refused for is durable: a client that
-    /// asks a second time takes that for its own change.
+    /// Applies a non-idempotent change. Does nothing if an earlier server has applied it. A refusal
+    /// is also committed: a client that retries would mistake it for the result of its own change.
     fn once<T>(
         &self,
         at: &At,
@@ -369,8 +371,8 @@ impl Call<'_> {
         }
     }
 
-    /// What follows the status of a refused call. What the call would have changed is returned as it is now, so that a client that was late
-    /// forgets what it knew (RFC 1813, 2.6).
+    /// Writes the results of a refused call. The current attributes of its object are returned, so
+    /// that the client invalidates stale ones (RFC 1813, 2.6).
     fn write_failure(&self, number: u32, out: &mut Writer) {
         let words = words_of_failure(number);
         match self.changing {
@@ -394,7 +396,7 @@ impl Call<'_> {
         }
     }
 
-    /// Goes to an object, if the client may use its file system.
+    /// Returns an object, if the client may use its file system.
     fn enter(&mut self, place: Place) -> Answered<At> {
         let export = self.exports.export(place.export);
         let access = export.access(&self.caller.from).ok_or(Status::ACCES)?;
@@ -407,7 +409,7 @@ impl Call<'_> {
         })
     }
 
-    /// The object of the handle in the arguments.
+    /// Reads a filehandle from the arguments.
     fn at(&mut self, reader: &mut Reader<'_>) -> Answered<At> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
         let found = self.exports.found(bytes, self.caller.now_ms);
@@ -419,7 +421,8 @@ impl Call<'_> {
         self.enter(place)
     }
 
-    /// Whether a call may say so who makes it. A client finds out with numbers where it mounts (RFC 2623, 2.3.2).
+    /// Checks the security flavor of a call. A client discovers the flavors with AUTH_SYS during
+    /// the mount (RFC 2623, 2.3.2).
     fn check_security(&self, at: &At, number: u32) -> Answered {
         let export = self.exports.export(at.place.export);
         let is_root = at.place.node == export.root();

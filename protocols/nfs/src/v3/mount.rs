@@ -1,4 +1,5 @@
-//! MOUNT version 3 (RFC 1813, appendix I): a path in, a handle out. Nothing is kept of who has mounted what.
+//! MOUNT version 3 (RFC 1813, appendix I): converts a path to a filehandle. Mounts are not
+//! recorded.
 
 use file_system::{FileError, Identity, Kind};
 
@@ -18,7 +19,7 @@ const UMNTALL: u32 = 4;
 /// The highest procedure.
 pub(super) const EXPORT: u32 = 5;
 
-/// Directories of a path.
+/// Components of a path.
 const DEPTH_MAX: usize = 256;
 
 impl Call<'_> {
@@ -33,7 +34,7 @@ impl Call<'_> {
                 let path = reader.opaque(NAME_BYTES_MAX)?;
                 self.give_first_handle(path, out)
             }
-            // Nobody is listed.
+            // Mounts are not listed.
             DUMP => {
                 out.boolean(false);
                 Ok(())
@@ -75,9 +76,10 @@ impl Call<'_> {
         }
     }
 
-    /// The directory that a path leads to. The names of file systems lead on for each client that may use them. Within a file system the
-    /// caller looks the names up as for any other call, so that it mounts and learns nothing that it could not reach from the root. Where
-    /// calls have to be secured better than this one is, it comes to what anybody comes to.
+    /// Resolves a path. Names of file systems are resolved for each client that may use them.
+    /// Within a file system the caller's permissions apply as in any other call, so that it mounts
+    /// and discovers nothing that it could not reach from the root. If the call's security is too
+    /// weak, the caller is treated as the anonymous user.
     fn walk(&mut self, path: &[u8]) -> Answered<At> {
         let root = self.exports.root(&self.caller.from);
         let mut at = self.enter(root)?;
@@ -97,18 +99,18 @@ impl Call<'_> {
             } else if export.takes(self.caller.from.security) {
                 export.identity(self.caller.credential)
             } else {
-                // Linux mounts by numbers, also where the share does not take them.
+                // Linux mounts with AUTH_SYS even if the share does not accept it.
                 export.identity(&Credential::Nobody)
             };
             at = match self.find(&at, name) {
-                // It may be one of those that are not open yet. There is no word for that here.
+                // It may be a file system that is not open yet. MOUNT has no status for that.
                 Err(Failed::With(Status::NOENT)) if !self.exports.is_complete() => {
                     return Err(Status::SERVERFAULT.into());
                 }
                 found => found?,
             };
         }
-        // A client must not learn of directories between that lead to nothing of its.
+        // The client must not discover directories that lead to none of its file systems.
         match at.files.attributes(at.node()) {
             Ok(attributes) if attributes.kind == Kind::Directory => Ok(at),
             Ok(_) => Err(Status::NOTDIR.into()),
@@ -117,7 +119,7 @@ impl Call<'_> {
         }
     }
 
-    /// What the client may use. The groups of each, which may, are not told.
+    /// Lists the file systems that the client may use, without their groups of hosts.
     fn list_exports(&self, out: &mut Writer) {
         let shared = self.exports.shared().iter();
         for export in shared.filter(|export| export.access(&self.caller.from).is_some()) {

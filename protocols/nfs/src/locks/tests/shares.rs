@@ -1,9 +1,9 @@
-//! Reservations of whole files (`SHARE` and `UNSHARE`).
+//! Share reservations (`SHARE` and `UNSHARE`).
 
 use super::*;
 
 impl World {
-    /// `SHARE` or `UNSHARE` of an owner, with what it denies others and what it is for.
+    /// Sends `SHARE` or `UNSHARE` with denial, access and reclaim flag.
     fn share(&self, from: [u8; 4], number: u32, owner: &[u8], mode: [u32; 3]) -> (u32, Writer) {
         let [deny, access, is_reclaim] = mode;
         let mut arguments = Writer::new();
@@ -29,7 +29,7 @@ impl World {
         self.status(from, 0, unshare)
     }
 
-    /// Whether somebody may write or read there by NFS 3.
+    /// Whether NFS 3 clients are denied to read or write the file.
     fn is_denied(&self, from: [u8; 4], access: u32) -> bool {
         let file = crate::handles::unverified(&self.file()).expect("a handle");
         let used = self.service.check_use(file, access, from.into(), 0);
@@ -51,9 +51,9 @@ fn a_share_keeps_out_what_it_denies_and_is_denied_by_what_others_do() {
     assert_eq!(world.shares(ONE, b"b", [0, WRITE, 0]), DENIED, "same host");
     assert_eq!(world.shares(TWO, b"a", [READ, READ, 0]), DENIED);
     assert_eq!(world.shares(TWO, b"a", [0, READ, 0]), GRANTED);
-    // Ranges and shares know nothing of each other, as in other servers.
+    // Ranges and shares are independent, as in other servers.
     assert_eq!(world.status(TWO, 0, world.lock(TWO, ALL)), GRANTED);
-    // It takes the place of what the owner had.
+    // It replaces the owner's earlier share.
     assert_eq!(world.shares(ONE, b"a", [0, READ, 0]), GRANTED);
     assert_eq!(world.shares(TWO, b"a", [0, BOTH, 0]), GRANTED);
     assert_eq!(world.unshares(TWO, b"a"), GRANTED);
@@ -101,7 +101,7 @@ fn shares_go_with_their_host_and_are_taken_back_after_a_restart() {
     assert_eq!(next.status(TWO, 20_001, then), DENIED);
 }
 
-/// Others find a place in the file, whatever one host asks for.
+/// The file retains slots for other hosts, however many one host requests.
 #[test]
 fn one_host_has_so_many_shares_of_a_file_and_others_have_theirs() {
     const SHARES_MAX: u32 = 128;
@@ -128,7 +128,7 @@ fn a_share_for_nothing_that_denies_nothing_is_refused() {
     assert_eq!(world.shares(ONE, b"a", [WRITE, 0, 0]), GRANTED);
 }
 
-/// A share does not say which start of its host it came with, the locks do.
+/// A share carries no NSM state; locks do.
 #[test]
 fn a_share_does_not_change_with_which_start_its_host_has_locked() {
     let others_get = |world: &World| {
@@ -141,7 +141,7 @@ fn a_share_does_not_change_with_which_start_its_host_has_locked() {
         if is_first {
             share();
         }
-        // It comes with 3.
+        // It carries NSM state 3.
         assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
         share();
         world.tells_start(ONE, "host7", NOTIFY, 3);
@@ -154,7 +154,7 @@ fn a_share_does_not_change_with_which_start_its_host_has_locked() {
     }
 }
 
-/// Neither has a lease, and these calls only say who makes them.
+/// Neither has a lease, and AUTH_SYS calls are not authenticated.
 #[test]
 fn what_needs_kerberos_is_not_locked_by_numbers() {
     const NO_LOCKS: u32 = 2;
