@@ -1,9 +1,9 @@
-//! External Data Representation (RFC 4506): a reader that never reads beyond its input, and a writer.
-//! Lengths that a peer states are compared with what is there before anything is kept.
+//! External Data Representation (RFC 4506): a reader that never reads beyond its input, and a
+//! writer. Lengths from a peer are checked against the present data before an allocation.
 
 use block_device::ReadLoan;
 
-/// What a peer sent is not what the protocol's description says.
+/// The input does not match the protocol's XDR definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed XDR")]
 pub struct Malformed;
@@ -17,24 +17,24 @@ const fn padded(length: usize) -> usize {
     length + padding(length)
 }
 
-/// Takes items from the front of some bytes.
+/// Reads items from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from `bytes`.
+    /// Creates a reader of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The unread bytes.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Exactly `length` bytes and their padding.
+    /// Reads exactly `length` bytes and their padding.
     pub fn fixed(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let whole = length.checked_add(padding(length)).ok_or(Malformed)?;
         if self.rest.len() < whole {
@@ -45,27 +45,27 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// `N` bytes, as an array.
+    /// Reads `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.fixed(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// An unsigned integer.
+    /// Reads an unsigned integer.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// An unsigned hyper integer.
+    /// Reads an unsigned hyper integer.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A hyper integer.
+    /// Reads a hyper integer.
     pub fn i64(&mut self) -> Result<i64, Malformed> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A boolean: nothing but 0 and 1.
+    /// Reads a boolean: 0 or 1 only.
     pub fn boolean(&mut self) -> Result<bool, Malformed> {
         match self.u32()? {
             0 => Ok(false),
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opaque data or a string of at most `length_max` bytes.
+    /// Reads opaque data or a string of at most `length_max` bytes.
     pub fn opaque(&mut self, length_max: usize) -> Result<&'a [u8], Malformed> {
         let length = self.u32()? as usize;
         if length > length_max {
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         self.fixed(length)
     }
 
-    /// The length of an array of at most `count_max` items.
+    /// Reads the length of an array of at most `count_max` items.
     pub fn count(&mut self, count_max: usize) -> Result<usize, Malformed> {
         let count = self.u32()? as usize;
         if count > count_max {
@@ -97,20 +97,20 @@ impl<'a> Reader<'a> {
 #[derive(Default)]
 pub struct Writer {
     bytes: Vec<u8>,
-    /// What is written last may be lent.
+    /// Whether the last item may be lent.
     lends: bool,
-    /// Comes behind the bytes, padded. Whatever is written behind it has it copied first.
+    /// Follows `bytes`, with padding. It is copied before the next item is written.
     lent: Option<Box<dyn ReadLoan>>,
 }
 
-/// What was written, in pieces: bytes, contents of a file that are lent, and their padding.
+/// The written items in pieces: bytes, lent file contents, and their padding.
 pub struct Pieces {
     bytes: Vec<u8>,
     lent: Box<dyn ReadLoan>,
 }
 
 impl Pieces {
-    /// All of it, copied.
+    /// Copies all pieces.
     fn copy(&self) -> Vec<u8> {
         let mut parts = Vec::new();
         self.append_parts(&mut parts);
@@ -140,12 +140,12 @@ impl From<Vec<u8>> for Writer {
 }
 
 impl Writer {
-    /// Nothing yet.
+    /// Creates an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nothing yet, with room for so many bytes.
+    /// Creates an empty writer with this capacity.
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -153,43 +153,43 @@ impl Writer {
         }
     }
 
-    /// The same. `lends`: contents of a file need not be copied, as they are sent at once.
+    /// Sets whether file contents may be lent instead of copied, because they are sent immediately.
     pub fn lending(self, lends: bool) -> Self {
         Self { lends, ..self }
     }
 
-    /// Bytes written.
+    /// Number of written bytes.
     pub fn len(&self) -> usize {
         let lent = self.lent.as_ref().map_or(0, |lent| lent.byte_count());
         self.bytes.len() + padded(lent)
     }
 
-    /// Whether nothing is written.
+    /// Whether no byte is written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is written.
+    /// The written bytes.
     ///
     /// # Panics
-    /// If some of it is lent.
+    /// If some of them are lent.
     pub fn bytes(&self) -> &[u8] {
         assert!(!self.is_lent(), "it is not all here");
         &self.bytes
     }
 
-    /// What was written, copied if it was lent.
+    /// Returns the written bytes; lent ones are copied.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.own();
         self.bytes
     }
 
-    /// Whether the last of it is lent.
+    /// Whether the last item is lent.
     pub fn is_lent(&self) -> bool {
         self.lent.is_some()
     }
 
-    /// What was written: in pieces if the last of it is lent.
+    /// Returns the written items, in pieces if the last one is lent.
     pub fn into_pieces(self) -> Result<Pieces, Vec<u8>> {
         match self.lent {
             Some(lent) => Ok(Pieces {
@@ -200,7 +200,7 @@ impl Writer {
         }
     }
 
-    /// What is written; copies what is lent, and gives it back.
+    /// Copies and returns lent bytes, and returns the written bytes.
     pub fn own(&mut self) -> &mut Vec<u8> {
         if let Some(lent) = self.lent.take() {
             let bytes = std::mem::take(&mut self.bytes);
@@ -209,7 +209,7 @@ impl Writer {
         &mut self.bytes
     }
 
-    /// Takes back what was written after the first `length` bytes.
+    /// Removes the bytes after the first `length` ones.
     pub fn truncate(&mut self, length: usize) {
         if length <= self.bytes.len() {
             self.lent = None;
@@ -217,34 +217,34 @@ impl Writer {
         self.own().truncate(length);
     }
 
-    /// An unsigned integer.
+    /// Appends an unsigned integer.
     pub fn u32(&mut self, value: u32) {
         self.own().extend_from_slice(&value.to_be_bytes());
     }
 
-    /// An unsigned hyper integer.
+    /// Appends an unsigned hyper integer.
     pub fn u64(&mut self, value: u64) {
         self.own().extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A hyper integer.
+    /// Appends a hyper integer.
     pub fn i64(&mut self, value: i64) {
         self.own().extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A boolean.
+    /// Appends a boolean.
     pub fn boolean(&mut self, value: bool) {
         self.u32(value.into());
     }
 
-    /// Bytes whose length the peer knows, padded.
+    /// Appends padded bytes of a length that the peer can derive.
     pub fn fixed(&mut self, bytes: &[u8]) {
         let own = self.own();
         own.extend_from_slice(bytes);
         own.resize(own.len() + padding(bytes.len()), 0);
     }
 
-    /// Opaque data or a string: its length, its bytes, padded.
+    /// Appends opaque data or a string: length, bytes, padding.
     ///
     /// # Panics
     /// If it is longer than 4 GiB.
@@ -254,7 +254,8 @@ impl Writer {
         self.fixed(bytes);
     }
 
-    /// Opaque data that `fill` appends, of at most `length_max` bytes; how many it has appended. Nothing is written where it fails.
+    /// Appends opaque data of at most `length_max` bytes, written by `fill`. Returns its length. On
+    /// failure no byte is appended.
     ///
     /// # Panics
     /// If it appends more than `length_max`.
@@ -266,7 +267,7 @@ impl Writer {
         self.opaque_or_lent(length_max, |place, _| fill(place).map(|()| None))
     }
 
-    /// The same; if `fill` is told that it may, it can lend the data instead of appending it.
+    /// Like [`Self::opaque_with`], but if `fill` is permitted to, it may lend the data.
     ///
     /// # Panics
     /// As above.
@@ -287,7 +288,7 @@ impl Writer {
         };
         let own = self.bytes.len() - start;
         let length = lent.as_ref().map_or(own, |lent| lent.byte_count());
-        assert!(length <= length_max, "more was read than was asked for");
+        assert!(length <= length_max, "more was read than requested");
         self.set_u32(at, length as u32);
         match lent {
             Some(_) => self.lent = lent,
@@ -296,17 +297,17 @@ impl Writer {
         Ok(length)
     }
 
-    /// Bytes that are XDR already.
+    /// Appends bytes that are already XDR.
     pub fn append(&mut self, bytes: &[u8]) {
         self.own().extend_from_slice(bytes);
     }
 
-    /// Changes the unsigned hyper integer at `position`, which was written before.
+    /// Overwrites the unsigned hyper integer at `position`.
     pub fn set_u64(&mut self, position: usize, value: u64) {
         self.bytes[position..position + 8].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Changes the unsigned integer at `position`, which was written before.
+    /// Overwrites the unsigned integer at `position`.
     pub fn set_u32(&mut self, position: usize, value: u32) {
         self.bytes[position..position + 4].copy_from_slice(&value.to_be_bytes());
     }
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// In parts of three bytes.
+    /// Lends three bytes at a time.
     struct Lent(&'static [u8]);
 
     impl ReadLoan for Lent {
@@ -387,7 +388,7 @@ mod tests {
             let pieces = lend().into_pieces().expect("it is lent");
             assert_eq!(pieces.byte_count(), copied.len());
             assert_eq!(pieces.copy(), copied.bytes());
-            // All or nothing of it is taken back.
+            // It is removed completely or not at all.
             let mut lent = lend();
             lent.truncate(4);
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Names in directories.
+//! Operations on names in directories.
 
 use file_system::{
     Changed, Done, FileError, Kind, Make, Object, Removable, SetAttributes, SetTime, Time,
@@ -9,18 +9,19 @@ use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status, attributes};
 use crate::exports::{NameOwner, Place};
 use crate::xdr::{Malformed, Reader, Writer};
 
-/// How a file is made (RFC 1813, 3.3.8).
+/// `createmode3` (RFC 1813, 3.3.8).
 const UNCHECKED: u32 = 0;
 const GUARDED: u32 = 1;
 const EXCLUSIVE: u32 = 2;
 
-/// What was made, and how its directory changed; an earlier server has made it if that is not known.
+/// The created object and the change of its directory; `None` if an earlier server has created it.
 struct MadeOnce {
     object: Object,
     directory: Option<Changed>,
 }
 
-/// The verifier of an exclusive create, kept in the times of a new file: numbers that every file system keeps.
+/// Encodes the verifier of an exclusive create in the times of a new file, with values that every
+/// file system can store.
 fn times_of(verifier: [u8; 8]) -> (Time, Time) {
     let half = |at: usize| u32::from_be_bytes(verifier[at..at + 4].try_into().expect("four bytes"));
     let time = |seconds: u32| Time {
@@ -30,7 +31,7 @@ fn times_of(verifier: [u8; 8]) -> (Time, Time) {
     (time(half(0)), time(half(4)))
 }
 
-/// Whether a name may stand in a directory.
+/// Checks that a name is valid in a directory.
 fn check_name(name: &[u8]) -> Answered<&[u8]> {
     match name.is_empty() || name.contains(&b'/') || name.contains(&0) {
         true => Err(Status::ACCES.into()),
@@ -46,7 +47,7 @@ impl Call<'_> {
         }
     }
 
-    /// What a name means in a directory.
+    /// Resolves a name in a directory.
     pub(super) fn find(&mut self, at: &At, name: &[u8]) -> Answered<At> {
         self.check_directory(at)?;
         let from = &self.caller.from;
@@ -77,12 +78,12 @@ impl Call<'_> {
         self.enter(place)
     }
 
-    /// What a name in a directory belongs to.
+    /// Returns the owner of a name in a directory.
     pub(super) fn owner(&self, at: &At, name: &[u8]) -> NameOwner {
         self.exports.owner(at.place, name, &self.caller.from)
     }
 
-    /// The entry of a directory.
+    /// Returns the entry of a directory.
     fn look_up_own(&self, at: &At, name: &[u8]) -> Done<Object> {
         let found = at.files.look_up(&at.who, at.node(), name);
         self.owner(at, name).found(found)
@@ -114,7 +115,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Makes something, and tells of it and of its directory.
+    /// Creates an object and returns it with the change of its directory.
     fn make(
         &self,
         at: &At,
@@ -179,7 +180,7 @@ impl Call<'_> {
             EXCLUSIVE => {
                 let (accessed, modified) = times_of(reader.array()?);
                 let changes = SetAttributes {
-                    // Until its client has set what it wants.
+                    // Until its client has set the requested mode.
                     mode: Some(0o600),
                     accessed: Some(SetTime::To(accessed)),
                     modified: Some(SetTime::To(modified)),
@@ -199,7 +200,8 @@ impl Call<'_> {
         }
     }
 
-    /// A file that is there already, and durable, for whoever may have it: for `EXCLUSIVE` only whoever made it.
+    /// Commits and returns a file that already exists. With `EXCLUSIVE` its times must match the
+    /// verifier.
     fn take_existing(
         &self,
         at: &At,

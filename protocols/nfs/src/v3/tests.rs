@@ -1,4 +1,4 @@
-//! Calls of version 3, as bytes.
+//! Calls of version 3 as bytes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::xdr::{Reader, Writer};
 mod handles;
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
-/// Who may append.
+/// The user with append permission.
 const WHO: u32 = 1000;
 
 struct Client {
@@ -30,12 +30,12 @@ struct Client {
 }
 
 impl Client {
-    /// With one file system, `tank/home`.
+    /// A client with one file system, `tank/home`.
     fn new(share: &str) -> Self {
         Self::after(Holders::default(), share)
     }
 
-    /// The same, where clients may take back what they had.
+    /// Like [`Self::new`], with clients that may reclaim their state.
     fn after(earlier: Holders, share: &str) -> Self {
         let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
         let shared = Shared {
@@ -102,7 +102,7 @@ impl Client {
         Reader::new(&answer).u32().expect("a status")
     }
 
-    /// The handle of a path.
+    /// Mounts a path and returns its filehandle.
     fn mount(&self, path: &str) -> Result<Vec<u8>, u32> {
         let mut arguments = Writer::new();
         arguments.opaque(path.as_bytes());
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// The handle of a new file.
+    /// Creates a file and returns its filehandle.
     fn create(&mut self, directory: &[u8], name: &str) -> Vec<u8> {
         let answer = self.call(procedure::CREATE, &unchecked(directory, name));
         let mut reader = Reader::new(&answer);
@@ -131,7 +131,7 @@ fn named(directory: &[u8], name: &str) -> Writer {
     arguments
 }
 
-/// `sattr3` that sets nothing.
+/// Appends a `sattr3` without changes.
 fn nothing_set(arguments: &mut Writer) {
     for _ in 0..6 {
         arguments.u32(0);
@@ -155,7 +155,8 @@ fn write(file: &[u8], offset: u64, stable: u32, bytes: &[u8]) -> Writer {
     arguments
 }
 
-/// The names and cookies of a `READDIR` answer, and whether it ends the directory.
+/// Returns the names and cookies of a `READDIR` reply, and whether it reaches the end of the
+/// directory.
 fn names(answer: &[u8]) -> (Vec<(String, u64)>, bool) {
     let mut reader = Reader::new(answer);
     assert_eq!(reader.u32(), Ok(0), "a listing");
@@ -200,7 +201,7 @@ fn whoever_may_append_adds_to_the_end_and_changes_nothing_else() {
         client.uid = WHO;
         let commits = client.files.commits();
         let answer = client.call(procedure::WRITE, &write(&file, 0, 0, b"one"));
-        // FILE_SYNC: it cannot be added again after a crash.
+        // FILE_SYNC: the append could not be repeated after a crash.
         let expected = [0, 0, 0, 3, 0, 0, 0, 2];
         assert_eq!(
             (&answer[..4], &answer[120..128]),
@@ -227,7 +228,7 @@ fn what_is_written_is_read_and_durable_when_it_was_asked_to_be() {
     let file = client.create(&home, "file");
     let commits = client.files.commits();
     let answer = client.call(procedure::WRITE, &write(&file, 2, 0, b"abc"));
-    // Status, wcc_data with everything (4 + 24 + 4 + 84), count, UNSTABLE, verifier.
+    // Status, wcc_data with all attributes (4 + 24 + 4 + 84), count, UNSTABLE, verifier.
     assert_eq!(answer[..4], [0, 0, 0, 0]);
     assert_eq!(
         answer[120..136],
@@ -267,7 +268,7 @@ fn a_call_that_is_repeated_is_not_executed_again() {
     );
 }
 
-/// The next server has the same files, and remembers no answers.
+/// The next server has the same files and an empty reply cache.
 #[test]
 fn a_call_that_an_earlier_server_executed_is_not_executed_again() {
     let mut client = Client::new(EVERYTHING);
@@ -277,7 +278,7 @@ fn a_call_that_an_earlier_server_executed_is_not_executed_again() {
     let mut rename = named(&home, "made");
     rename.append(named(&home, "moved").bytes());
     let remove = named(&home, "moved");
-    // It may not be set any more when it is set again: its time has changed.
+    // A second SETATTR is refused by its guard, because the time has changed.
     let known = client.files.attributes(client.files.root());
     let changed = known.expect("it is there").changed;
     let mut set = Writer::new();
@@ -335,7 +336,8 @@ fn an_exclusive_create_is_known_again_by_its_verifier() {
     );
 }
 
-/// Another client made the file: who is refused learns by the answer that the directory is another one than it knew.
+/// Another client created the file. The refusal returns the current attributes of the directory, so
+/// that the caller detects the change.
 #[test]
 fn a_refused_change_tells_what_the_directory_is_now() {
     let mut client = Client::new(EVERYTHING);
@@ -399,7 +401,7 @@ fn directories_are_listed_in_parts_with_their_dots() {
     assert_eq!((&all[..], is_end), (&[".", "..", "tank"][..], true));
 }
 
-/// The host that denies others something by NLM.
+/// The host with a denial by NLM.
 fn key() -> HandleKey {
     HandleKey::new(&[7; HandleKey::BYTES])
 }
@@ -407,7 +409,7 @@ fn key() -> HandleKey {
 const OTHER: [u8; 4] = [192, 0, 2, 7];
 const BOTH_HOSTS: &str = "rw=127.0.0.1:192.0.2.7,no_root_squash";
 
-/// A share of the other host, for reading, so that nobody else writes; whether it gets it.
+/// Requests a read share of the other host that denies writes. Returns whether it was granted.
 fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
     let way = Way {
         here: Source::LOCAL.address,
@@ -416,7 +418,7 @@ fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
     let (service, now_ms) = (&client.service, client.now_ms);
     let host = service.state().host(way, b"host7", None, now_ms);
     let share = HostShare {
-        host: host.expect("there is a place"),
+        host: host.expect("there is room"),
         owner: b"owner",
         file: unverified(file).expect("a handle"),
         mode: (1, 2),
@@ -428,7 +430,7 @@ fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
     service.share_for_host(&share, files, now_ms).is_ok()
 }
 
-/// All that reads, writes or cuts a file, with what it is.
+/// All calls that read, write or truncate a file, with their names.
 fn uses(home: &[u8], file: &[u8]) -> Vec<(&'static str, u32, Writer)> {
     let mut read = Writer::new();
     read.opaque(file);
@@ -441,7 +443,7 @@ fn uses(home: &[u8], file: &[u8]) -> Vec<(&'static str, u32, Writer)> {
         cut.u32(word);
     }
     let mut make = named(home, "file");
-    // UNCHECKED, and the same.
+    // UNCHECKED, with equal attributes.
     for word in [0, 0, 0, 0, 1, 0, 0, 0, 0] {
         make.u32(word);
     }
@@ -482,7 +484,7 @@ fn who_denies_writes_denies_cuts_too() {
     let mut get = Writer::new();
     get.opaque(&file);
     let answer = client.call(procedure::GETATTR, &get);
-    // Status, kind, mode, links, owner and group come before the size.
+    // Status, type, mode, links, owner and group precede the size.
     assert_eq!(answer[24..32], 3_u64.to_be_bytes());
 }
 
@@ -503,7 +505,7 @@ fn nobody_uses_a_file_before_others_have_taken_back_what_denies_it() {
         let expected = if what == "reads" { 0 } else { 13 };
         assert_eq!(client.status(number, &arguments), expected, "it {what}");
     }
-    // Its own denials, and those of whom nothing is known, keep nobody waiting.
+    // The client's own denials, and unknown previous holders, do not delay the call.
     let own = key_of_host(Source::LOCAL.address);
     let own = Holders::Known([(own, Had::open(true))].into());
     let harmless = Holders::Known([(host, Had::LOCKS)].into());
@@ -558,7 +560,7 @@ fn a_share_for_reading_refuses_changes_and_root_is_squashed() {
     let mut get = Writer::new();
     get.opaque(&file);
     let answer = client.call(procedure::GETATTR, &get);
-    // Status, kind, mode and links come before the owner and the group.
+    // Status, type, mode and links precede the owner and the group.
     assert_eq!(
         answer[16..24],
         [0, 0, 0xff, 0xfe, 0, 0, 0xff, 0xfe],
@@ -601,7 +603,8 @@ fn every_cut_of_a_call_is_malformed_or_answered() {
     }
 }
 
-/// A client that got handle and attributes there would see the directory change its number when it enters.
+/// With handle and attributes in the listing, a client would see the number of the directory change
+/// when it enters.
 #[test]
 fn snapshots_are_listed_by_their_names_alone() {
     let mut client = Client::new(EVERYTHING);
@@ -667,7 +670,8 @@ fn snapshots_are_listed_by_their_names_alone() {
     );
 }
 
-/// The answer to the first call may be lost, and its change may be under way when the client asks again.
+/// The reply to the first call may be lost, and its change may be in progress when the client
+/// retries.
 #[test]
 fn what_a_call_is_refused_for_is_durable() {
     const NOENT: u32 = 2;
@@ -768,7 +772,8 @@ fn nothing_is_made_at_the_name_of_a_file_system() {
     assert_eq!(client.files.objects(), objects);
 }
 
-/// A client has counted through its numbers, and asks the same as long ago: it is another call, by whichever connection.
+/// The client's transaction IDs have wrapped, and an equal call is a different one, on every
+/// connection.
 #[test]
 fn the_same_call_much_later_is_executed() {
     let mut client = Client::new(EVERYTHING);

@@ -1,4 +1,4 @@
-//! Attributes of files on the wire (RFC 8881, 5): a bitmap says which, their values follow in its order.
+//! File attributes on the wire (RFC 8881, 5): a bitmap, followed by the values in its order.
 
 use std::sync::LazyLock;
 
@@ -15,20 +15,20 @@ use crate::handles::HandleKey;
 use crate::objects::kind_number;
 use crate::xdr::{Malformed, Reader, Writer};
 
-/// Words of a bitmap that are kept. Later ones say nothing that is known here.
+/// Stored words of a bitmap. Later words have no known attribute.
 const WORDS: usize = 3;
-/// Words that a peer may send.
+/// Maximum words of a peer's bitmap.
 const WORDS_MAX: usize = 64;
-/// Bytes of attributes that a peer may send.
+/// Maximum bytes of a peer's attributes.
 const VALUES_BYTES_MAX: usize = 64 << 10;
-/// Bytes of the name of an owner.
+/// Maximum bytes of an owner name.
 const OWNER_BYTES_MAX: usize = 1024;
 /// Bytes of data that one `READ` or `WRITE` carries.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 
 const SIZE: u32 = 4;
 const RDATTR_ERROR: u32 = 11;
-/// What says that something is a directory where a file system is mounted: its kind, file system and number there.
+/// Attributes that identify a mount point: type, fsid, rdattr_error and mounted_on_fileid.
 const OF_MOUNT_POINTS: &[u32] = &[1, 8, RDATTR_ERROR, 55];
 const ACL: u32 = 12;
 const ACL_SUPPORT: u32 = 13;
@@ -39,10 +39,10 @@ const TIME_ACCESS: u32 = 47;
 const TIME_ACCESS_SET: u32 = 48;
 const TIME_MODIFY: u32 = 53;
 const TIME_MODIFY_SET: u32 = 54;
-/// `suppattr_exclcreat`, from NFS 4.1 on.
+/// `suppattr_exclcreat`, since NFS 4.1.
 const SUPPORTED_BY_EXCLUSIVE: u32 = 75;
 
-/// What can be read.
+/// Readable attributes.
 const READABLE: &[u32] = &[
     0,
     1,
@@ -94,7 +94,7 @@ const READABLE: &[u32] = &[
     79,
     82,
 ];
-/// What can be set.
+/// Writable attributes.
 const WRITABLE: &[u32] = &[
     SIZE,
     ACL,
@@ -104,20 +104,20 @@ const WRITABLE: &[u32] = &[
     TIME_ACCESS_SET,
     TIME_MODIFY_SET,
 ];
-/// What can be set when a file is made exclusively: its times hold the verifier.
+/// Attributes of an exclusive create, without the times, which hold the verifier.
 const EXCLUSIVE: &[u32] = &[SIZE, MODE, OWNER, OWNER_GROUP];
-/// What `aclsupport` says: entries that allow and that deny.
+/// `aclsupport`: entries that allow and entries that deny.
 const ALLOWS_AND_DENIES: u32 = 3;
 /// The bit of an entry that names a group (`ACE4_IDENTIFIER_GROUP`).
 const NAMES_GROUP: u32 = 0x40;
-/// From NFS 4.2 on.
+/// Attributes since NFS 4.2.
 const MINOR_2: &[u32] = &[77, 79, 82];
 
 /// `bitmap4`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: [u32; WORDS],
-    /// There were bits beyond those that are kept.
+    /// The bitmap had bits beyond the stored words.
     has_more: bool,
 }
 
@@ -130,7 +130,7 @@ impl Bitmap {
         bitmap
     }
 
-    /// Reads one.
+    /// Reads a bitmap.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let mut bitmap = Self::default();
         for index in 0..reader.count(WORDS_MAX)? {
@@ -143,7 +143,7 @@ impl Bitmap {
         Ok(bitmap)
     }
 
-    /// Writes it, without words of zeros at its end.
+    /// Writes the bitmap without trailing zero words.
     pub fn write(&self, writer: &mut Writer) {
         let count = self
             .words
@@ -174,7 +174,7 @@ impl Bitmap {
         (0..WORDS as u32 * 32).filter(|bit| self.has(*bit))
     }
 
-    /// Attributes that can only be set cannot be asked for.
+    /// Refuses a request for write-only attributes.
     pub fn check_readable(&self) -> Result<(), Status> {
         if self.has(TIME_ACCESS_SET) || self.has(TIME_MODIFY_SET) {
             return Err(Status::INVAL);
@@ -182,17 +182,17 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Whether space or files of the whole file system are asked for.
+    /// Whether it contains attributes about space or files of the whole file system.
     pub fn needs_statistics(&self) -> bool {
         [21, 22, 23, 42, 43, 44].iter().any(|bit| self.has(*bit))
     }
 
-    /// Whether the access control list is asked for.
+    /// Whether it contains the access control list.
     pub fn needs_list(&self) -> bool {
         self.has(ACL)
     }
 
-    /// Those of them that anybody may know of a file system who sees that there is one.
+    /// Returns the subset that a client may read of a mount point without further permission.
     #[must_use]
     pub fn of_mount_points(&self) -> Self {
         let mut all = Self::default();
@@ -201,7 +201,7 @@ impl Bitmap {
         all
     }
 
-    /// Whether an error of one entry may be told in its attributes.
+    /// Whether an error of one entry can be returned as `rdattr_error`.
     pub fn tells_errors(&self) -> bool {
         self.has(RDATTR_ERROR)
     }
@@ -226,21 +226,21 @@ fn supported(minor: u32, has_acls: bool) -> Bitmap {
     bitmap
 }
 
-/// What attributes are made from.
+/// The values of attributes.
 pub struct Source<'a> {
     /// The object's handle.
     pub handle: Handle,
-    /// Signs it for clients.
+    /// The key that signs the filehandle.
     pub key: &'a HandleKey,
     /// The number of the directory that it covers, if it is the root of a file system.
     pub covered: Option<u64>,
-    /// Of its file system.
+    /// Limits of its file system.
     pub limits: Limits,
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: &'a Attributes,
-    /// Its access control list, if it is asked for.
+    /// Its access control list, if requested.
     pub list: &'a [Entry],
-    /// Of its file system.
+    /// Statistics of its file system.
     pub statistics: &'a Statistics,
     /// Seconds of a lease.
     pub lease_seconds: u32,
@@ -248,7 +248,7 @@ pub struct Source<'a> {
     pub minor: u32,
 }
 
-/// Writes the attributes of `wanted` that there are, as `fattr4`.
+/// Writes the supported attributes of `wanted` as `fattr4`.
 pub fn write(writer: &mut Writer, wanted: &Bitmap, source: &Source<'_>) {
     let supported = supported(source.minor, source.limits.has_acls);
     let mut written = Bitmap::default();
@@ -261,7 +261,7 @@ pub fn write(writer: &mut Writer, wanted: &Bitmap, source: &Source<'_>) {
     writer.opaque(values.bytes());
 }
 
-/// The `fattr4` of an entry that cannot be looked at.
+/// Writes the `fattr4` of an unreadable entry.
 pub fn write_error(writer: &mut Writer, status: Status) {
     Bitmap::of(&[RDATTR_ERROR]).write(writer);
     writer.u32(4);
@@ -277,7 +277,7 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
     match bit {
         0 => supported.write(values),
         1 => values.u32(kind_number(attributes.kind)),
-        // Handles never expire; the change attribute only grows.
+        // Filehandles never expire; the change attribute is monotonic.
         2 | RDATTR_ERROR | 79 => values.u32(0),
         ACL => write_list(values, source.list, source.minor),
         ACL_SUPPORT if source.limits.has_acls => values.u32(ALLOWS_AND_DENIES),
@@ -329,7 +329,7 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
     }
 }
 
-/// `nfsace4`, one after the other.
+/// Writes a list of `nfsace4`.
 fn write_list(values: &mut Writer, list: &[Entry], minor: u32) {
     values.u32(list.len() as u32);
     for entry in list {
@@ -337,7 +337,7 @@ fn write_list(values: &mut Writer, list: &[Entry], minor: u32) {
             Who::Group | Who::Members(_) => NAMES_GROUP,
             _ => 0,
         };
-        // NFS 4.0 does not know it.
+        // NFS 4.0 does not have this flag.
         let inherited = if minor == 0 { flag::INHERITED } else { 0 };
         values.u32(u32::from(!entry.allows));
         values.u32(entry.flags & !inherited | names_group);
@@ -351,7 +351,7 @@ fn write_list(values: &mut Writer, list: &[Entry], minor: u32) {
     }
 }
 
-/// The same back. What is no right, or audits, is refused.
+/// Reads a list of `nfsace4`. Unknown rights and audit entries are refused.
 fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Entry>, Status> {
     let mut list = Vec::new();
     for _ in 0..reader.count(ENTRIES_MAX)? {
@@ -384,10 +384,10 @@ fn write_time(values: &mut Writer, time: Time) {
     values.u32(time.nanoseconds);
 }
 
-/// What a client wants to be set, and what of it was understood: all.
+/// The attributes that a client sets.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Which.
+    /// The attributes.
     pub bitmap: Bitmap,
     /// The values.
     pub changes: SetAttributes,
@@ -396,7 +396,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Makes an object that has all of this at once: no other gets it later whose name this is by then.
+    /// Creates an object with all of these attributes atomically, because the name may refer to
+    /// another object later.
     pub fn make(
         &self,
         files: &dyn FileSystem,
@@ -412,7 +413,7 @@ impl Wanted {
         }
     }
 
-    /// Which of them an exclusive create cannot set.
+    /// Checks that an exclusive create can set these attributes.
     pub fn check_exclusive(&self) -> Result<(), Status> {
         let allowed = Bitmap::of(EXCLUSIVE);
         match self.bitmap.bits().all(|bit| allowed.has(bit)) {
@@ -421,7 +422,8 @@ impl Wanted {
         }
     }
 
-    /// What an exclusive create has set, with the times that hold its verifier: the client sets these anew (RFC 8881, 18.16.4).
+    /// Returns the attributes that an exclusive create has set, including the times that hold its
+    /// verifier: the client sets these again (RFC 8881, 18.16.4).
     pub fn bitmap_of_exclusive(&self) -> Bitmap {
         let mut bitmap = self.bitmap;
         bitmap.insert(TIME_ACCESS);
@@ -429,24 +431,24 @@ impl Wanted {
         bitmap
     }
 
-    /// Whether they have the size 0, and what remains of the answer's bitmap then.
+    /// Whether they set the size to 0.
     pub fn truncates(&self) -> bool {
         self.changes.size == Some(0)
     }
 
-    /// The bitmap of the size alone.
+    /// Returns a bitmap with only the size.
     pub fn only_size() -> Bitmap {
         Bitmap::of(&[SIZE])
     }
 }
 
-/// The bytes of a `fattr4`, not yet understood.
+/// An undecoded `fattr4`.
 pub struct Unread<'a> {
     bitmap: Bitmap,
     values: &'a [u8],
 }
 
-/// Takes a `fattr4` from the arguments; what is wrong inside is said by [`Unread::understand`].
+/// Reads a `fattr4` from the arguments. [`Unread::understand`] checks its content.
 pub fn read<'a>(reader: &mut Reader<'a>) -> Result<Unread<'a>, Malformed> {
     Ok(Unread {
         bitmap: Bitmap::read(reader)?,
@@ -455,7 +457,7 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<Unread<'a>, Malformed> {
 }
 
 impl Unread<'_> {
-    /// What is to be set.
+    /// Decodes the attributes to set.
     pub fn understand(&self, minor: u32, has_acls: bool) -> Result<Wanted, Status> {
         let supported = supported(minor, has_acls);
         if self.bitmap.has_more || self.bitmap.bits().any(|bit| !supported.has(bit)) {
@@ -495,12 +497,12 @@ impl Unread<'_> {
         })
     }
 
-    /// Which they are.
+    /// The bitmap.
     pub fn bitmap(&self) -> &Bitmap {
         &self.bitmap
     }
 
-    /// Whether a node has these attributes, as `VERIFY` wants to know.
+    /// Whether a node has these attributes, for `VERIFY`.
     pub fn is_same(&self, source: &Source<'_>) -> Result<bool, Status> {
         let supported = supported(source.minor, source.limits.has_acls);
         if self.bitmap.has_more || self.bitmap.bits().any(|bit| !supported.has(bit)) {
@@ -518,7 +520,7 @@ impl Unread<'_> {
     }
 }
 
-/// What this machine said of owners that clients name.
+/// Cached IDs of owner names.
 static OWNERS: LazyLock<Owners> = LazyLock::new(Owners::default);
 
 fn read_owner(reader: &mut Reader<'_>, kind: owners::Kind) -> Result<u32, Status> {

@@ -8,7 +8,7 @@ use crate::xdr::{Reader, Writer};
 
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 255;
-/// Bytes of a value: what Linux allows.
+/// Bytes of a value, as in Linux.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
 fn read_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Status> {
@@ -66,7 +66,7 @@ impl Call<'_> {
         self.write_change_of(node, changed.as_ref(), out)
     }
 
-    /// Names in their order. The cookie is the number of names that were told.
+    /// Lists names in order. The cookie is the number of names already returned.
     pub(super) fn list_extended(
         &mut self,
         reader: &mut Reader<'_>,
@@ -88,7 +88,7 @@ impl Call<'_> {
         for name in &names[first..] {
             let before = out.len();
             out.opaque(name);
-            // The mark of the end follows.
+            // The end marker follows.
             if out.len() - start + 4 > bytes_max {
                 out.truncate(before);
                 break;

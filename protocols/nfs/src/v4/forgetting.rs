@@ -1,5 +1,5 @@
-//! Opens and locks that end. All calls wait meanwhile, so a client with very many must not take longer than its share: whatever ends at once,
-//! each file is passed once. Pure.
+//! Removes opens and locks. All other calls are blocked during that time, so that a client with
+//! very many must not delay them for long: a removal visits each file once. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::opens::{Held, What};
 use super::state::State;
 
 impl State {
-    /// The lock of an owner that belongs to an open.
+    /// Returns the lock of an owner that belongs to an open.
     pub(super) fn lock_with(&self, open: u64, owner: &[u8]) -> Option<u64> {
         let What::Open { locks, .. } = &self.held.get(&open)?.what else {
             return None;
@@ -26,12 +26,13 @@ impl State {
         matches!(what, Some(What::Open { locks, .. }) if !locks.is_empty())
     }
 
-    /// An open with its locks, or a lock, ends.
+    /// Removes an open with its locks, or a lock.
     pub(super) fn forget_held(&mut self, number: u64) {
         self.forget_all(vec![number]);
     }
 
-    /// These opens with their locks, and these locks, end. Each file is passed once: a client may have thousands of locks in it.
+    /// Removes opens with their locks, and locks. Each file is visited once, because a client may
+    /// have thousands of locks in it.
     pub(super) fn forget_all(&mut self, numbers: Vec<u64>) {
         let mut opens = Vec::new();
         let mut gone: HashMap<Handle, HashSet<u64>> = HashMap::new();
@@ -66,7 +67,7 @@ impl State {
         }
     }
 
-    /// An open or a lock is its client's no more.
+    /// Removes an open or a lock from its client.
     fn take_from_client(&mut self, number: u64) -> Option<Held> {
         let held = self.held.remove(&number)?;
         self.change_turns(held.client, |turns| turns.let_go(&held.named(), number));
@@ -81,7 +82,7 @@ impl State {
         Some(held)
     }
 
-    /// An open, whose locks are gone, ends.
+    /// Removes an open without locks.
     fn forget_open(&mut self, held: Held) {
         let What::Open { access, deny, .. } = held.what else {
             return;
@@ -95,7 +96,7 @@ impl State {
         }
     }
 
-    /// Everything ends of clients that have something and are silent for longer than their leases. Whether there were any.
+    /// Removes the state of clients with an expired lease. Returns whether any existed.
     pub(super) fn forget_silent(&mut self, now_ms: u64) -> bool {
         let clients = self.clients.iter();
         let silent =
@@ -107,25 +108,26 @@ impl State {
         !silent.is_empty()
     }
 
-    /// The file systems of some files are closed, and the files stay open. They are not released: one without a name would be freed.
+    /// Detaches files of closed file systems, which stay open. They are not released, because an
+    /// unlinked file would be freed.
     pub(super) fn put_aside(&mut self, concerned: impl Fn(&Handle) -> bool) {
         let files = self.files.iter_mut().filter(|(file, _)| concerned(file));
         files.for_each(|(_, state)| state.files = None);
     }
 
-    /// Files that are open and not held.
+    /// Returns the detached files.
     pub(super) fn aside(&self) -> Vec<Handle> {
         let aside = self.files.iter().filter(|(_, state)| state.files.is_none());
         aside.map(|(file, _)| *file).collect()
     }
 
-    /// A file that is open is held again; whether it is open still.
+    /// Attaches an open file again. Returns whether it is still open.
     pub(super) fn take_up(&mut self, file: Handle, files: &Arc<dyn FileSystem>) -> bool {
         let found = self.files.get_mut(&file);
         found.is_some_and(|state| state.files.replace(Arc::clone(files)).is_none())
     }
 
-    /// Everything that is open of some files is closed.
+    /// Removes all opens of some files.
     pub(super) fn forget_files(&mut self, concerned: impl Fn(&Handle) -> bool) {
         let files = self.files.iter().filter(|(file, _)| concerned(file));
         let opens: Vec<u64> = files

@@ -1,4 +1,4 @@
-//! Operations on the contents of files.
+//! Operations on file contents.
 
 use file_system::{Changed, Content, FileError, Node};
 
@@ -10,11 +10,11 @@ use super::opens::{APPENDS, READ, StateId, WRITE};
 use crate::objects;
 use crate::xdr::{Reader, Writer};
 
-/// Bytes that one `COPY` copies before it answers. The client asks for the rest.
+/// Bytes that one `COPY` copies before its reply. The client requests the rest.
 const COPY_BYTES_MAX: u64 = 64 << 20;
-/// Bytes that are copied in one piece.
+/// Bytes that are copied at once.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Segments of one `READ_PLUS` answer.
+/// Segments of one `READ_PLUS` reply.
 const SEGMENTS_MAX: usize = 64;
 /// Bytes of a segment's header.
 const SEGMENT_BYTES: usize = 20;
@@ -23,11 +23,12 @@ const FILE_SYNC: u32 = 2;
 /// `UNSTABLE4`.
 const UNSTABLE: u32 = 0;
 
-/// What is copied: from a file and offset, to a file and offset, so many bytes.
+/// Source file and offset, destination file and offset, length.
 type Ranges = ((Node, u64), (Node, u64), u64);
 
 impl Call<'_> {
-    /// Whether the client may do with a file what `access` says, by its open, its lock or, with a special state id, by itself.
+    /// Checks `access` to a file by open, by lock or, with a special stateid, by the user's
+    /// permissions.
     pub(super) fn authorize(&self, node: Node, id: &StateId, access: u32) -> Result<(), Status> {
         match self.only_appends(node, id, access)? {
             true => Err(Status::ACCESS),
@@ -35,7 +36,7 @@ impl Call<'_> {
         }
     }
 
-    /// The same; whether it may write only behind the end.
+    /// Checks access to a file. Returns whether it may only append.
     fn only_appends(&self, node: Node, id: &StateId, access: u32) -> Result<bool, Status> {
         let mut passes_denials = *id == StateId::BYPASS && access == READ;
         let is_special = *id == StateId::ANONYMOUS || *id == StateId::BYPASS;
@@ -50,12 +51,12 @@ impl Call<'_> {
             }
             passes_denials = found.access & access == access;
             was_opened_so = access == WRITE && found.only_appends;
-            // Who opened it goes on, whatever the permissions are now. Others only know the state id: a client has one for all its
-            // users, and it is visible on the way.
+            // An opener retains its access when permissions change. A stateid proves nothing about
+            // other users: a client has one for all its users, and it is visible on the network.
             if self.minor > 0 && passes_denials && opened & access == access {
                 return Ok(access == WRITE && opened & APPENDS != 0);
             }
-            // Clients read around what they write (RFC 7530, 9.1.6).
+            // Clients read around the bytes that they write (RFC 7530, 9.1.6).
             if !passes_denials && (self.minor > 0 || access != READ) {
                 return Err(Status::OPENMODE);
             }
@@ -75,15 +76,16 @@ impl Call<'_> {
             return Ok(only_appends);
         }
         let mut state = self.service.state();
-        // A client may take back an open that denies it.
+        // A client may reclaim an open that denies it.
         state.check_grace(self.client, New::Open, self.caller.now_ms)?;
         let checked = state.check_denied(self.file(node), access, self.caller.now_ms);
-        // A client may have lost what forbade it.
+        // A client may have lost the open that denied it.
         self.has_taken.set(true);
         checked.map(|()| only_appends)
     }
 
-    /// Writes behind the end of a file, for whom may not change what is there. Whoever may read that may repeat it: clients write whole pages.
+    /// Appends to a file for a user without permission to modify it. With read permission a user
+    /// may rewrite equal data, because clients write whole pages.
     fn append(&self, node: Node, offset: u64, bytes: &[u8]) -> Result<Changed, Status> {
         let may = self.files().permissions(&self.who, node)?;
         Ok(self.files().append(node, offset, bytes, may.read)?)
@@ -108,7 +110,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// A failure in the words for what is no file, if it is none. It is looked at only then: each look takes a tenth of a small read.
+    /// Replaces an error by the error for the object's type if it is not a regular file. The type
+    /// is checked only then, because the check costs a tenth of a small read.
     fn of_file<T>(&self, node: Node, outcome: Result<T, Status>) -> Result<T, Status> {
         outcome.map_err(|status| self.regular(node).err().unwrap_or(status))
     }
@@ -139,7 +142,7 @@ impl Call<'_> {
                 self.of_file(node, written)?;
             }
         }
-        // After a crash it could not be written again if it was there.
+        // An append must be durable: a client could not repeat it after a crash.
         let stability = if only_appends { FILE_SYNC } else { stability };
         if stability != UNSTABLE {
             self.to_commit = Some(Some(node));
@@ -171,7 +174,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// The state id and range of `ALLOCATE` and `DEALLOCATE`.
+    /// Reads stateid and range of `ALLOCATE` and `DEALLOCATE`.
     fn read_range(&mut self, reader: &mut Reader<'_>) -> Result<(Node, u64, u64), Status> {
         let id = self.read_stateid(reader)?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
@@ -258,7 +261,8 @@ impl Call<'_> {
                 out.u64(at);
                 let room = self.room(out.len()).saturating_sub(SEGMENT_BYTES);
                 let count = room.min((hole - at) as usize);
-                // Nothing is lent: the file is asked where the next segment is.
+                // The data is copied, not lent, because the file is then queried for the next
+                // segment.
                 let length = out.opaque_with(count, |bytes| {
                     self.files().read_onto(node, at, count, bytes).map(drop)
                 })?;
@@ -271,14 +275,14 @@ impl Call<'_> {
             }
             segments += 1;
         }
-        // Also where there are only holes.
+        // Counted even if there are only holes.
         self.moved.read(0);
         out.set_u32(head, (at >= size).into());
         out.set_u32(head + 4, segments as u32);
         Ok(())
     }
 
-    /// Source and destination of `COPY` and `CLONE`, with their offsets and the length that is there.
+    /// Reads source and destination of `COPY` and `CLONE`, with offsets and the available length.
     fn read_ranges(&mut self, reader: &mut Reader<'_>) -> Result<Ranges, Status> {
         let (from_id, to_id) = (self.read_stateid(reader)?, self.read_stateid(reader)?);
         let (from_offset, to_offset, count) = (reader.u64()?, reader.u64()?, reader.u64()?);

@@ -1,11 +1,11 @@
-//! What kinds of operations there are.
+//! Classes of operations.
 
 use super::numbers::{Status, op};
 
-/// Bytes of the answer to an operation that changes something.
+/// Maximum bytes of the result of an operation that changes state.
 pub(super) const CHANGE_BYTES_MAX: usize = 80;
 
-/// Operations that make or end a session, and so stand alone where no session is used.
+/// Operations that create or destroy a session, and so are alone in a compound without a session.
 pub(super) const fn needs_no_session(operation: u32) -> bool {
     matches!(
         operation,
@@ -17,7 +17,8 @@ pub(super) const fn needs_no_session(operation: u32) -> bool {
     )
 }
 
-/// Operations of a call that is repeated to another server: they need no client, and change only what was changed already.
+/// Operations of a call that is retransmitted to another server: they need no client and only
+/// repeat a change.
 pub(super) const fn may_be_repeated(operation: u32) -> bool {
     matches!(
         operation,
@@ -41,8 +42,8 @@ pub(super) const fn may_be_repeated(operation: u32) -> bool {
     )
 }
 
-/// Operations at whose current handle nothing is done: they name another one, keep it, or ask how calls may say who makes them. Those that go
-/// on from it check where they come to (RFC 8881, 2.6.3.1).
+/// Operations that do not use the current filehandle: they replace it, preserve it, or query
+/// security flavors. A following operation checks its own target (RFC 8881, 2.6.3.1).
 pub(super) const fn leads_elsewhere(operation: u32) -> bool {
     matches!(
         operation,
@@ -58,7 +59,7 @@ pub(super) const fn leads_elsewhere(operation: u32) -> bool {
     )
 }
 
-/// Operations that change something. Their answers have less than [`CHANGE_BYTES_MAX`] bytes.
+/// Operations that change state. Their results have less than [`CHANGE_BYTES_MAX`] bytes.
 pub(super) const fn changes(operation: u32) -> bool {
     matches!(
         operation,
@@ -83,7 +84,7 @@ pub(super) const fn changes(operation: u32) -> bool {
     )
 }
 
-/// Operations that only change a file system, and so are refused by one that is shared read-only.
+/// Operations that only change a file system, and so are refused on a read-only share.
 pub(super) const fn changes_files(operation: u32) -> bool {
     changes(operation)
         && !matches!(
@@ -92,7 +93,7 @@ pub(super) const fn changes_files(operation: u32) -> bool {
         )
 }
 
-/// The error of NFS 4.0 in the place of one that it does not know, for objects that are no files.
+/// Maps an error to one of NFS 4.0, for objects that are not regular files.
 pub(super) const fn error_without_sessions(operation: u32, status: Status) -> Status {
     match (operation, status) {
         (op::OPEN, Status::WRONG_TYPE) => Status::SYMLINK,
@@ -101,13 +102,13 @@ pub(super) const fn error_without_sessions(operation: u32, status: Status) -> St
     }
 }
 
-/// Whether something follows the status of an operation.
+/// Whether results follow the status of an operation.
 pub(super) fn has_body(operation: u32, status: Status) -> bool {
     let tells_who = operation == op::SETCLIENTID && status == Status::CLID_INUSE;
     tells_who || status == Status::OK || status == Status::DENIED
 }
 
-/// Operations that tell somebody that something is his, or take it from a client whose lease is over.
+/// Operations that grant state, or remove state of a client with an expired lease.
 pub(super) const fn gives_or_takes(operation: u32) -> bool {
     matches!(
         operation,

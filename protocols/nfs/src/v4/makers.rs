@@ -1,5 +1,6 @@
-//! Whose opens and locks are, where Kerberos proves who makes a call: no other principal changes or ends them (RFC 8881, 2.10.8.3). Clients
-//! introduce themselves without protection of their state (`SP4_NONE`), so their users have only their names to protect it.
+//! The creators of opens and locks where Kerberos authenticates the calls: no other principal may
+//! change or remove them (RFC 8881, 2.10.8.3). Clients use no state protection (`SP4_NONE`), so
+//! that the state is only protected by the principal of its user.
 
 use std::hash::BuildHasher;
 
@@ -12,7 +13,7 @@ use super::state::{Asker, Client, State};
 use crate::rpc::Credential;
 
 impl State {
-    /// A principal of Kerberos has made this state by the call that is under way.
+    /// Records that a Kerberos principal created this state in the current call.
     pub fn made_by(&mut self, client: u64, id: &StateId, principal: Option<u64>) {
         let number = self.number_of(client, id);
         let held = number.ok().and_then(|number| self.held.get_mut(&number));
@@ -21,8 +22,9 @@ impl State {
         }
     }
 
-    /// Refuses to change or to end what another principal of Kerberos has made. Whoever knows a state id, which `krb5` and `krb5i` show on
-    /// the wire, or says by numbers who it is, has not made it. What was made by numbers belongs to its client.
+    /// Refuses to change or remove state of another Kerberos principal. A stateid is visible on the
+    /// wire with `krb5` and `krb5i`, and AUTH_SYS proves no user, so that neither identifies the
+    /// creator. State created with AUTH_SYS belongs to the client.
     pub fn check_maker(&self, id: &StateId, principal: Option<u64>) -> Result<(), Status> {
         let (start, number) = id.other.split_at(4);
         let number = number.try_into().map(u64::from_be_bytes);
@@ -50,7 +52,7 @@ impl State {
         }
     }
 
-    /// The same, of an owner that opens a file once more.
+    /// Performs the same check for an owner that opens a file once more.
     pub fn check_opener(
         &self,
         (client, owner): (u64, &[u8]),
@@ -64,7 +66,7 @@ impl State {
 }
 
 impl Call<'_> {
-    /// The principal of Kerberos that calls; nothing where it is said by numbers.
+    /// Returns the Kerberos principal of the call; `None` with AUTH_SYS.
     pub(super) fn proven_principal(&self) -> Option<u64> {
         let is_proven = self.caller.credential.kerberos().is_some();
         is_proven.then(|| self.principal())
@@ -75,7 +77,8 @@ impl Call<'_> {
             Credential::Nobody => u64::MAX,
             Credential::System { uid, .. } => (*uid).into(),
             Credential::Kerberos(principal) => {
-                // Another one at each start, so that nobody looks for a name with the same. Numbers of users are smaller.
+                // Different at each start, so that collisions cannot be searched for. User IDs are
+                // smaller.
                 self.service.names.hash_one(&principal.name) | 1 << 63
             }
         }
@@ -88,7 +91,8 @@ impl Call<'_> {
         }
     }
 
-    /// Refuses to change or to end what another principal has made, before it takes a turn of an owner.
+    /// Refuses to change or remove state of another principal, before a seqid of the owner is
+    /// consumed.
     pub(super) fn check_maker(&self, id: &StateId) -> Result<(), Status> {
         let principal = self.proven_principal();
         self.service.state().check_maker(id, principal)

@@ -1,4 +1,5 @@
-//! NFS 4.0, 4.1 and 4.2 (RFC 7530, RFC 8881, RFC 7862), without sockets and clock: the arguments of a compound in, its result out.
+//! NFS 4.0, 4.1 and 4.2 (RFC 7530, RFC 8881, RFC 7862), without sockets and clock: converts the
+//! arguments of a compound to its results.
 
 mod answer;
 mod attributes;

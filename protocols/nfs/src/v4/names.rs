@@ -1,4 +1,4 @@
-//! Operations on handles, attributes and names.
+//! Operations on filehandles, attributes and names.
 
 use file_system::{
     Attributes, COOKIE_LAST, Done, FileError, Guard, Kind, Make, Node, Object, Removable,
@@ -16,14 +16,14 @@ use crate::rpc::{AUTH_GSS, AUTH_NONE, AUTH_SYS};
 use crate::sharenfs::Security;
 use crate::xdr::{Reader, Writer};
 
-/// Bytes of a name or of a link's text that are read.
+/// Maximum bytes of a name or link target.
 const NAME_BYTES_MAX: usize = 4096;
-/// Cookies that mean `.` and `..` elsewhere, and are never given out.
+/// Reserved cookies of `.` and `..`, which are never returned.
 const RESERVED_COOKIES: std::ops::RangeInclusive<u64> = 1..=2;
-/// Bytes of a `READDIR` answer without entries.
+/// Bytes of a `READDIR` reply without entries.
 const EMPTY_DIRECTORY_BYTES: usize = 16;
 
-/// What an answer to `READDIR` has room for.
+/// The room in a `READDIR` reply.
 struct Listing<'a> {
     wanted: &'a Bitmap,
     start: usize,
@@ -31,10 +31,10 @@ struct Listing<'a> {
     is_empty: bool,
 }
 
-/// What became of an entry.
+/// The outcome of an entry.
 enum Told {
     Yes,
-    /// It was removed meanwhile.
+    /// It was removed concurrently.
     Gone,
     NoRoom,
 }
@@ -81,13 +81,13 @@ impl Call<'_> {
         }
     }
 
-    /// The current directory, and a name that may stand in it.
+    /// Returns the current directory and a valid name.
     fn named<'n>(&self, name: &'n [u8]) -> Result<(Node, &'n [u8]), Status> {
         let directory = self.directory()?;
         Ok((directory, check_name(name)?))
     }
 
-    /// A directory, or the error that says what it is instead.
+    /// Checks that an object is a directory. The error depends on its type.
     pub(super) fn check_searchable(&self, node: Node) -> Result<(), Status> {
         match self.kind(node)? {
             Kind::Directory => Ok(()),
@@ -96,8 +96,8 @@ impl Call<'_> {
         }
     }
 
-    /// What a name means in the current directory: a file system that hangs there, or an entry. Whoever only says who it is learns nothing of
-    /// entries where that does not do.
+    /// Resolves a name in the current directory: a file system or an entry. If the call's security
+    /// is too weak, entries are not disclosed.
     pub(super) fn find(&self, name: &[u8]) -> Result<Place, Status> {
         let directory = self.place()?;
         if let NameOwner::FileSystem(place) = self.owner(directory.node, name) {
@@ -117,7 +117,7 @@ impl Call<'_> {
         })
     }
 
-    /// What a name in a directory of the current file system belongs to.
+    /// Returns the owner of a name in a directory of the current file system.
     pub(super) fn owner(&self, directory: Node, name: &[u8]) -> NameOwner {
         let place = Place {
             export: self.entered,
@@ -126,8 +126,8 @@ impl Call<'_> {
         self.exports.owner(place, name, &self.caller.from)
     }
 
-    /// Refuses a new name that belongs to a file system, or is no text. What is there already, made by version 3 or by a kernel, may be
-    /// replaced whatever it is called.
+    /// Refuses a new name that belongs to a file system or is not UTF-8. An existing entry, created
+    /// by version 3 or by a kernel, may be replaced in any case.
     pub(super) fn check_new_name(&self, directory: Node, name: &[u8]) -> Result<(), Status> {
         self.owner(directory, name).check_new()?;
         match std::str::from_utf8(name).is_ok() || self.look_up_own(directory, name).is_ok() {
@@ -136,19 +136,19 @@ impl Call<'_> {
         }
     }
 
-    /// The entry of a directory of the current file system.
+    /// Returns the entry of a directory of the current file system.
     pub(super) fn look_up_own(&self, directory: Node, name: &[u8]) -> Done<Object> {
         let found = self.files().look_up(&self.who, directory, name);
         self.owner(directory, name).found(found)
     }
 
-    /// The same, where a new one was refused because the name is taken.
+    /// Returns the existing entry, if a new one was refused because the name exists.
     pub(super) fn look_up_taken(&self, directory: Node, name: &[u8]) -> Done<Object> {
         let found = self.files().look_up(&self.who, directory, name);
         self.owner(directory, name).taken(found)
     }
 
-    /// The directory that the current one is in.
+    /// Returns the parent of the current directory.
     fn find_parent(&self) -> Result<Place, Status> {
         let place = self.place()?;
         let from = &self.caller.from;
@@ -201,12 +201,12 @@ impl Call<'_> {
         let unread = attributes::read(reader)?;
         let node = self.node()?;
         let wanted = self.understand(&unread)?;
-        // What an earlier server has set was allowed there.
+        // The check was made by the earlier server that set it.
         if wanted.changes.size.is_some() && self.resumed.is_none() {
             self.regular(node)?;
             self.authorize(node, &id, WRITE)?;
         }
-        // Nothing is changed where the list would be refused after the rest.
+        // No attribute is changed if the list would be refused afterwards.
         if let Some(list) = &wanted.list {
             if !acl::is_possible(list, self.kind(node)?) {
                 return Err(Status::INVAL);
@@ -217,7 +217,7 @@ impl Call<'_> {
             let Some(list) = &wanted.list else {
                 return files.set_attributes(who, node, changes, guard, receipt);
             };
-            // The list comes last: the mode is what it says (RFC 8881, 6.4.1.3).
+            // The list is set last, because it determines the mode (RFC 8881, 6.4.1.3).
             if *changes != SetAttributes::default() {
                 files.set_attributes(who, node, changes, guard, None)?;
             }
@@ -227,7 +227,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What a client wants to be set in this file system.
+    /// Decodes attributes to set in this file system.
     pub(super) fn understand(&self, unread: &Unread<'_>) -> Result<Wanted, Status> {
         unread.understand(self.minor, self.files().limits().has_acls)
     }
@@ -293,7 +293,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Where something is found, or the current place instead of an entry that may not be looked for: it is in the same file system.
+    /// Returns the found object, or the current object instead of an entry that may not be looked
+    /// up: it is in the same file system.
     fn in_same(&self, found: Result<Place, Status>) -> Result<Place, Status> {
         match found {
             Err(Status::WRONGSEC) => self.place(),
@@ -320,7 +321,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// The ways to secure calls that are taken at a place. The current handle is used up, from NFS 4.1 on (RFC 8881, 2.6.3.1.1.8).
+    /// Writes the accepted security flavors of an object. Since NFS 4.1 the operation consumes the
+    /// current filehandle (RFC 8881, 2.6.3.1.1.8).
     fn write_security(&mut self, place: Place, out: &mut Writer) {
         let ways = self.exports.securities(place, &self.caller.from);
         let has_numbers = ways.contains(&Security::System);
@@ -488,7 +490,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// The entries of the current directory itself, without those that are covered; whether there was room for all.
+    /// Lists the entries of the current directory that are not covered. Returns whether there was
+    /// room for all.
     fn list_entries(
         &self,
         mut cookie: u64,
@@ -532,7 +535,7 @@ impl Call<'_> {
         }
     }
 
-    /// The file systems that hang in the current directory; whether there was room for all.
+    /// Lists the file systems below the current directory. Returns whether there was room for all.
     fn list_hanging(
         &self,
         cookie: u64,
@@ -552,7 +555,7 @@ impl Call<'_> {
         Ok(true)
     }
 
-    /// Writes one entry, if there is room.
+    /// Writes one entry if there is room.
     fn tell(
         &self,
         name: &[u8],
@@ -578,7 +581,7 @@ impl Call<'_> {
                     attributes::write_error(out, Status::WRONGSEC);
                 } else if let Err(status) = self.write_attributes(place, &wanted, &attributes, out)
                 {
-                    // Its list may be for others only.
+                    // Its list may be readable by other users only.
                     if !tells || status != Status::ACCESS {
                         return Err(status);
                     }
@@ -602,8 +605,8 @@ impl Call<'_> {
     }
 }
 
-/// The status of an operation on a name that was to be there: what is no text is invalid only where there is no such entry, so that all that
-/// is listed can be used.
+/// The status of an operation on a name that should exist: a name that is not UTF-8 is invalid only
+/// if no such entry exists, so that all listed names can be used.
 fn no_text(name: &[u8], status: Status) -> Status {
     match status {
         Status::NOENT if std::str::from_utf8(name).is_err() => Status::INVAL,
@@ -611,7 +614,7 @@ fn no_text(name: &[u8], status: Status) -> Status {
     }
 }
 
-/// The name, if it may stand in a directory.
+/// Checks that a name is valid in a directory.
 pub(super) fn check_name(name: &[u8]) -> Result<&[u8], Status> {
     if name.is_empty() {
         return Err(Status::INVAL);

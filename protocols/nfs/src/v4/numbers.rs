@@ -1,4 +1,4 @@
-//! Numbers of the protocol that have names (RFC 5662, 7531, 7863).
+//! Named numbers of the protocol (RFC 5662, 7531, 7863).
 
 /// `nfsstat4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,8 @@ macro_rules! operations {
 }
 
 impl Status {
-    /// None of the protocol: the pool is lost, and the connection has to be dropped without an answer.
+    /// Not part of the protocol: the pool is lost, and the connection must be dropped without a
+    /// reply.
     pub const GONE: Self = Self(u32::MAX);
 }
 

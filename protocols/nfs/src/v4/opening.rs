@@ -19,32 +19,32 @@ use super::turns::{Owner, Purpose};
 use super::without_sessions::Whose;
 use crate::xdr::{Reader, Writer};
 
-/// Bytes of the name of an owner of opens or locks.
+/// Maximum bytes of an open owner or lock owner.
 const OWNER_BYTES_MAX: usize = 1024;
-/// Bytes of a name that are read.
+/// Maximum bytes of a name.
 const NAME_BYTES_MAX: usize = 4096;
-/// The mode of a file that is made exclusively without one.
+/// The default mode of an exclusive create.
 const MODE_EXCLUSIVE: u32 = 0o600;
-/// What a client wants to hear of delegations. It gets none in any case.
+/// Delegation hints of a client. It gets no delegation.
 const DELEGATION_WISHES: u32 = 0x3_ff00;
-/// `OPEN4_RESULT_CONFIRM`, which only NFS 4.0 has.
+/// `OPEN4_RESULT_CONFIRM`, NFS 4.0 only.
 const MUST_CONFIRM: u32 = 0x2;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
 const LOCKS_LIKE_POSIX: u32 = 0x4;
-/// What `CLOSE` answers in place of a state (RFC 8881, 8.2.3).
+/// The stateid in a reply to `CLOSE` (RFC 8881, 8.2.3).
 const CLOSED: StateId = StateId {
     sequence: u32::MAX,
     other: [0; 12],
 };
 
-/// How a file is to be made.
+/// The `createhow4` of an open.
 enum Creation<'a> {
     Unchecked(attributes::Unread<'a>),
     Guarded(attributes::Unread<'a>),
     Exclusive([u8; 8], Option<attributes::Unread<'a>>),
 }
 
-/// What is opened.
+/// The object to open.
 enum Claim<'a> {
     Name(&'a [u8]),
     Handle,
@@ -62,15 +62,15 @@ struct OpenArguments<'a> {
     claim: Claim<'a>,
 }
 
-/// A file that is to be opened.
+/// The file to open.
 struct Opened {
     node: Node,
     is_new: bool,
-    /// The change of its directory, if it was made.
+    /// The change of its directory, if it was created.
     made: Option<Changed>,
     set: attributes::Bitmap,
     truncate: bool,
-    /// It was made by this call, when it came before.
+    /// It was created by an earlier copy of this call.
     is_own: bool,
 }
 
@@ -139,7 +139,7 @@ fn read_open<'a>(reader: &mut Reader<'a>, minor: u32) -> Result<OpenArguments<'a
 }
 
 impl Call<'_> {
-    /// A regular file, or the error that says what it is instead.
+    /// Checks that an object is a regular file. The error depends on its type.
     pub(super) fn regular(&self, node: Node) -> Result<(), Status> {
         match self.files().attributes(node)?.kind {
             Kind::File => Ok(()),
@@ -165,7 +165,7 @@ impl Call<'_> {
             self.may_change()?;
         }
         if arguments.creation.is_some() {
-            // A file that is there already may have been made by a call that is under way.
+            // An existing file may be the uncommitted result of a concurrent call.
             self.to_commit = Some(None);
         }
         let before = self.files().attributes(place)?;
@@ -175,7 +175,7 @@ impl Call<'_> {
             _ => Opened::existing(place),
         };
         self.regular(opened.node)?;
-        // Who has made it, or had it open before, may have it as then.
+        // The creator or a previous opener retains the access.
         let is_reclaim = matches!(arguments.claim, Claim::Reclaim);
         let is_own = opened.is_own || is_reclaim;
         let appends = !opened.is_new && self.check_permissions(opened.node, access, is_own)?;
@@ -203,12 +203,13 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Whether a file may be opened by such a claim now.
+    /// Checks that this claim is permitted now.
     fn check_claim(&self, arguments: &OpenArguments<'_>) -> Result<(), Status> {
         if self.resumed.is_some() {
             let is_kept = matches!(arguments.creation, Some(Creation::Guarded(_)))
                 && matches!(arguments.claim, Claim::Name(_));
-            // Others go on by a new session: they know again what they made, or make nothing.
+            // Other creations continue with a new session: the client recognizes its file, or
+            // nothing is created.
             return is_kept.then_some(()).ok_or(Status::DELAY);
         }
         match arguments.claim {
@@ -221,7 +222,8 @@ impl Call<'_> {
         }
     }
 
-    /// A state of an earlier server, for the open of a file that it made. The client takes the open back, like all that it had there.
+    /// Returns a stateid of an earlier server, for the open of a file that it created. The client
+    /// reclaims the open like all its earlier state.
     fn id_of_earlier(&self, receipt: &Receipt) -> StateId {
         let mut hasher = DefaultHasher::new();
         (receipt.to_bytes(), self.index).hash(&mut hasher);
@@ -232,7 +234,7 @@ impl Call<'_> {
         StateId { sequence: 1, other }
     }
 
-    /// The access that is asked for, without what a client wants to hear of delegations from NFS 4.1 on.
+    /// Returns the requested access without the delegation hints of NFS 4.1.
     const fn access_of(&self, asked: u32) -> u32 {
         match self.minor {
             0 => asked,
@@ -240,10 +242,12 @@ impl Call<'_> {
         }
     }
 
-    /// What is said of an open. An owner of NFS 4.0 that is not known has to confirm it, unless it takes back what it had.
+    /// Returns the result flags of an open. In NFS 4.0 an unknown owner must confirm it, unless it
+    /// is a reclaim.
     ///
-    /// `OPEN4_RESULT_PRESERVE_UNLINKED` is not: it promises that a file without a name outlives this server (RFC 8881, 18.16.3), and the
-    /// next one frees it. Without that word clients give an open file another name before they remove it.
+    /// `OPEN4_RESULT_PRESERVE_UNLINKED` is not set. It promises that an unlinked file survives a
+    /// restart (RFC 8881, 18.16.3), and the next server frees it. Without the flag clients rename
+    /// an open file before they remove it.
     fn open_flags(&self, owner: &[u8], is_reclaim: bool) -> u32 {
         if self.minor > 0 {
             return LOCKS_LIKE_POSIX;
@@ -269,7 +273,7 @@ impl Call<'_> {
         self.service.state().check_room(self.client, new, now_ms)
     }
 
-    /// The share reservation, and the file held for it.
+    /// Obtains the share reservation, and holds the file open.
     fn take_open(
         &self,
         opened: &Opened,
@@ -280,7 +284,7 @@ impl Call<'_> {
         let now_ms = self.caller.now_ms;
         let file = self.file(opened.node);
         let opener = (self.client, owner);
-        // To cut a file is to write to it, also where it is opened for reading.
+        // Truncation is a write, even if the file is opened for reading.
         let cuts = if opened.truncate { WRITE } else { 0 };
         let used = (mode.0 | cuts, mode.1);
         self.service
@@ -296,10 +300,10 @@ impl Call<'_> {
             self.files()
                 .set_attributes(&self.who, opened.node, &changes, &guard, None)?;
         }
-        // Held before it is open, so that nobody can take it away in between.
+        // The file is held before the open is recorded, so that it cannot disappear in between.
         self.files().hold(opened.node)?;
         let mut state = self.service.state();
-        // Others may have opened it meanwhile.
+        // A concurrent call may have opened it.
         let principal = self.proven_principal();
         let checked = match self.is_shared_still(file) {
             true => state
@@ -320,21 +324,22 @@ impl Call<'_> {
         taken.map(|(id, _)| id)
     }
 
-    /// Whether the file system is open as it was when the call began. Asked while the state is held: whoever closes it afterwards finds
-    /// what was opened.
+    /// Whether the file system has remained open since the call began. Checked while the state is
+    /// locked: a later close of the file system finds the new open.
     fn is_shared_still(&self, file: Handle) -> bool {
         let now = self.service.exports();
         let files = now.files_of(file.file_system);
         files.is_some_and(|files| Arc::ptr_eq(files, &self.shared_files()))
     }
 
-    /// Whether a file may be opened so, and for writing only to add to its end. Its owner may in any case where `is_own`.
+    /// Checks that a file may be opened with this access. Returns whether writes may only append.
+    /// With `is_own` the owner always may.
     fn check_permissions(&self, node: Node, access: u32, is_own: bool) -> Result<bool, Status> {
         let may = self.files().permissions(&self.who, node)?;
         if is_own && self.files().attributes(node)?.uid == self.who.uid {
             return Ok(false);
         }
-        // What can be run can be read by the client that runs it.
+        // An executable file may be read by the client that executes it.
         let reads = access & READ == 0 || may.read || may.execute;
         let writes = access & WRITE == 0 || may.write;
         match reads && (writes || may.append) {
@@ -389,7 +394,7 @@ impl Call<'_> {
                     None => Wanted::default(),
                 };
                 wanted.check_exclusive()?;
-                // Until its client has set what else it wants.
+                // Until its client has set the other attributes.
                 wanted.changes.mode.get_or_insert(MODE_EXCLUSIVE);
                 let (accessed, modified) = verifier_times(verifier);
                 wanted.changes.accessed = Some(SetTime::To(accessed));
@@ -401,7 +406,7 @@ impl Call<'_> {
                         if (found.accessed, found.modified) != (accessed, modified) {
                             return Err(Status::EXIST);
                         }
-                        // Whoever has made it owns it. Others may have guessed its times.
+                        // The creator owns the file. Other users could have guessed its times.
                         Ok(Opened {
                             set: wanted.bitmap_of_exclusive(),
                             is_own: true,
@@ -417,7 +422,8 @@ impl Call<'_> {
         }
     }
 
-    /// Makes a file. `is_once`: nothing else tells whether an earlier server has made it.
+    /// Creates a file. With `is_once`, only a receipt can show that an earlier server has created
+    /// it.
     fn make_file(
         &mut self,
         directory: Node,
@@ -429,7 +435,7 @@ impl Call<'_> {
         let make = |files: &dyn FileSystem, who: &Identity, receipt: Option<&Receipt>| {
             wanted.make(files, who, (directory, name), Make::File, receipt)
         };
-        // A client of version 4.0 is unknown after a restart, and its call is refused before.
+        // A version 4.0 client is unknown after a restart, so that its call was already refused.
         let made = match is_once && self.minor > 0 {
             true => self.once(make)?,
             false => Some(make(self.files(), &self.who, None)?),
@@ -555,7 +561,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether an owner of locks may lock for an open with this number, at NFS 4.0.
+    /// Checks that a lock owner may lock for an open with this seqid, in NFS 4.0.
     fn check_lock_turn(&self, client: u64, owner: &[u8], sequence: u32) -> Result<(), Status> {
         if self.minor > 0 {
             return Ok(());
@@ -615,7 +621,7 @@ impl Call<'_> {
     }
 }
 
-/// `open_delegation4`: none. A client that said what it wants is told why it does not get it.
+/// Writes `open_delegation4`: none. A client with a delegation hint receives the reason.
 fn write_no_delegation(wishes: u32, out: &mut Writer) {
     const NONE: u32 = 0;
     const NONE_EXT: u32 = 3;
@@ -635,7 +641,8 @@ fn write_no_delegation(wishes: u32, out: &mut Writer) {
     out.u32(why);
 }
 
-/// The times of a file that an exclusive create made: its verifier, to know a repeated call by.
+/// Returns the times of a file from an exclusive create. They hold its verifier, so that a
+/// retransmission is recognized.
 fn verifier_times(verifier: &[u8; 8]) -> (Time, Time) {
     let half = |at: usize| {
         let bytes = [
@@ -652,7 +659,8 @@ fn verifier_times(verifier: &[u8; 8]) -> (Time, Time) {
     (half(0), half(4))
 }
 
-/// Whether it is a lock for writing. Those that would wait are refused like the others; the client asks again.
+/// Returns whether it is a write lock. A blocking type is refused like the others; the client
+/// retries.
 fn read_lock_type(reader: &mut Reader<'_>) -> Result<bool, Status> {
     match reader.u32()? {
         1 | 3 => Ok(false),
@@ -661,7 +669,7 @@ fn read_lock_type(reader: &mut Reader<'_>) -> Result<bool, Status> {
     }
 }
 
-/// The client, and the name of the owner.
+/// Reads client ID and owner.
 fn read_owner<'a>(reader: &mut Reader<'a>) -> Result<(u64, &'a [u8]), Status> {
     Ok((reader.u64()?, reader.opaque(OWNER_BYTES_MAX)?))
 }

@@ -1,5 +1,7 @@
-//! Who an owner is that a client names (RFC 8881, 5.9): a number, as Linux sends it with `sec=sys`, or a name of this machine with any domain
-//! behind, as it sends it with Kerberos. The machine may ask a directory of users, which may not answer: few ask it at a time, and what it said is kept.
+//! Maps owner names of clients to IDs (RFC 8881, 5.9). A name is a number, as Linux sends it with
+//! `sec=sys`, or a user name of this host with any domain, as it sends it with Kerberos. The host
+//! may query a directory service that does not respond. So concurrent look-ups are limited, and
+//! results are cached.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +12,15 @@ use serving::Refusals;
 
 use super::numbers::Status;
 
-/// Look-ups under way at a time, of all clients. Each keeps a worker, of which everybody's commits need some.
+/// Concurrent look-ups of all clients. Each occupies a worker, and commits of all clients need
+/// some.
 const LOOK_UPS_MAX: usize = 4;
-/// Names that are kept, those of nobody too.
+/// Cached names, including unknown ones.
 const KNOWN_MAX: usize = 1024;
-/// A user that was just made is known after this at most.
+/// A new user is recognized after this time at the latest.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
-/// What is named.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     User,
@@ -33,7 +36,7 @@ impl Kind {
     }
 }
 
-/// When the machine said which number that is.
+/// Time and result of each look-up.
 type Known = HashMap<(Kind, String), (Instant, Option<u32>)>;
 
 #[derive(Default)]
@@ -42,7 +45,7 @@ struct State {
     under_way: usize,
 }
 
-/// What the machine said of names.
+/// The cache of look-ups.
 #[derive(Default)]
 pub(super) struct Owners {
     state: Mutex<State>,
@@ -54,7 +57,7 @@ impl Owners {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of an owner.
+    /// Returns the ID of an owner.
     pub(super) fn number(&self, text: &[u8], kind: Kind) -> Result<u32, Status> {
         self.number_by(text, kind, |name| kind.look_up(name))
     }
@@ -77,7 +80,7 @@ impl Owners {
             };
         }
         let (name, domain) = text.rsplit_once('@').ok_or(Status::BADOWNER)?;
-        // Those without a domain are no users, such as AUTHENTICATED@ (RFC 8881, 6.2.1.5).
+        // Names without a domain, such as AUTHENTICATED@, are not users (RFC 8881, 6.2.1.5).
         if name.is_empty() || domain.is_empty() {
             return Err(Status::BADOWNER);
         }
@@ -153,7 +156,7 @@ mod tests {
             owners.number_by(b"alice@other", Kind::User, never),
             Ok(1001)
         );
-        // The last number is none to a kernel.
+        // The last number is an invalid ID in a kernel.
         for text in [
             &b"SERVICE@"[..],
             b"@x",
@@ -180,7 +183,7 @@ mod tests {
         let owners = Owners::default();
         assert_eq!(nested(&owners, LOOK_UPS_MAX - 1), Ok(7));
         let owners = Owners::default();
-        // The innermost one is told to come again.
+        // The innermost one must retry.
         assert_eq!(nested(&owners, LOOK_UPS_MAX), Err(Status::BADOWNER));
         assert_eq!(owners.state().known.len(), LOOK_UPS_MAX);
         assert_eq!(owners.state().under_way, 0);

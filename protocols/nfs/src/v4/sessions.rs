@@ -1,4 +1,4 @@
-//! Operations on clients, sessions and state ids.
+//! Operations on clients, sessions and stateids.
 
 use super::compound::Call;
 use super::numbers::Status;
@@ -6,20 +6,20 @@ use super::state::{Channel, Introduction};
 use crate::rpc::{AUTH_GSS, AUTH_NONE, AUTH_SYS, read_system_credential};
 use crate::xdr::{Malformed, Reader, Writer};
 
-/// Bytes of names that peers give.
+/// Maximum bytes of a peer's names.
 const OPAQUE_BYTES_MAX: usize = 1024;
 /// Algorithms that a peer may offer.
 const ALGORITHMS_MAX: usize = 64;
 /// Words of a bitmap of operations.
 const WORDS_MAX: usize = 16;
-/// Ways to secure callbacks that a peer may offer.
+/// Security flavors for callbacks that a peer may offer.
 const CALLBACK_SECURITIES_MAX: usize = 16;
-/// State ids that are tested at once.
+/// Stateids that are tested at once.
 const TESTED_MAX: usize = 1024;
 
 /// Bits of `eia_flags` that a client may set.
 const EXCHANGE_FLAGS: u32 = 0x4007_0103;
-/// `EXCHGID4_FLAG_SUPP_FENCE_OPS`, from NFS 4.2 on.
+/// `EXCHGID4_FLAG_SUPP_FENCE_OPS`, since NFS 4.2.
 const SUPPORTS_FENCING: u32 = 0x4;
 const UPDATE_CONFIRMED: u32 = 0x4000_0000;
 const IS_CONFIRMED: u32 = 0x8000_0000;
@@ -59,7 +59,7 @@ impl Call<'_> {
         }
         match protection {
             0 => {}
-            // Linux goes on without.
+            // Linux continues without it.
             1 => return Err(Status::INVAL),
             _ => return Err(Status::ENCR_ALG_UNSUPP),
         }
@@ -111,7 +111,7 @@ impl Call<'_> {
         let created = state.create_session(client, sequence, asker, fore, connection, now_ms)?;
         out.fixed(&created.session);
         out.u32(created.sequence);
-        // Neither persistent nor with callbacks: there is nothing to call back for.
+        // Neither persistent nor with callbacks: the server never calls back.
         out.u32(0);
         write_channel(out, &created.fore);
         write_channel(out, &back);

@@ -1,4 +1,4 @@
-//! Conversations in the bytes of the standard, and what must not happen whatever a client sends.
+//! Conversations in the bytes of the standard, and invariants for arbitrary input.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ struct Client {
     sequence: u32,
     now_ms: u64,
     uid: u32,
-    /// The principal of Kerberos that calls as the user.
+    /// The Kerberos principal of the user.
     principal: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ fn service_of(shared: Vec<Shared>) -> Arc<Service> {
     service_after_another(shared, 7, 0, (Holders::default(), Arc::new(NoRecord)))
 }
 
-/// The clients of an earlier server, and where those of this one are kept.
+/// The clients of an earlier server, and the record of the clients of this one.
 type Clients = (Holders, Arc<dyn ClientRecord>);
 
 fn service_after_another(
@@ -127,7 +127,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// `EXCHANGE_ID` (42) of `name`, without state protection and implementation id.
+/// `EXCHANGE_ID` (42) of `name`, without state protection and implementation ID.
 fn exchange_id(name: &[u8], verifier: u64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(42);
@@ -139,7 +139,8 @@ fn exchange_id(name: &[u8], verifier: u64) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// `CREATE_SESSION` (43) with channels of 8192 bytes, 8 operations and 4 slots, which keep answers of so many bytes.
+/// `CREATE_SESSION` (43) with channels of 8192 bytes, 8 operations and 4 slots, and this limit of
+/// cached replies.
 fn create_session(client: u64, sequence: u32, cached_bytes: u32) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(43);
@@ -167,7 +168,7 @@ impl Client {
         connected
     }
 
-    /// A client that may take back what it had.
+    /// A client that may reclaim its state.
     fn come_back(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
         let answer = send(service, 0, now_ms, &compound(&[&exchange_id(name, 1)]));
         assert_eq!(answer[..20], words(&[0, 0, 1, 42, 0]), "EXCHANGE_ID");
@@ -205,7 +206,7 @@ impl Client {
         self.ask_by(1, operations)
     }
 
-    /// Asks by such a minor version.
+    /// Sends a compound with this minor version.
     fn ask_by(&mut self, minor: u32, operations: &[&[u8]]) -> Vec<u8> {
         self.sequence += 1;
         let sequence = self.sequence(self.sequence, true);
@@ -225,7 +226,7 @@ impl Client {
         Reader::new(&self.ask(operations)).u32().expect("a status")
     }
 
-    /// Opens a file of the root, which is made if it is not there; its state id.
+    /// Opens a file of the root and creates it if it is missing. Returns its stateid.
     fn open(&mut self, name: &[u8], access: u32, deny: u32) -> Result<Vec<u8>, u32> {
         let mut open = Writer::new();
         for word in [18, 0, access, deny] {
@@ -246,7 +247,7 @@ impl Client {
         }
     }
 
-    /// Takes back an open of a file of the root.
+    /// Reclaims an open of a file of the root.
     fn reclaim(&mut self, name: &[u8], access: u32, deny: u32) -> Result<Vec<u8>, u32> {
         let mut open = Writer::new();
         for word in [18, 0, access, deny] {
@@ -266,7 +267,7 @@ impl Client {
         }
     }
 
-    /// Locks bytes for writing by an owner that is new.
+    /// Write-locks bytes with a new owner.
     fn lock(&mut self, name: &[u8], open: &[u8], owner: &[u8], offset: u64, length: u64) -> u32 {
         self.lock_or_reclaim(name, open, owner, (offset, length), false)
     }
@@ -307,7 +308,7 @@ fn a_root_has_the_type_of_a_directory() {
     assert_eq!(answer[answer.len() - expected.len()..], expected);
 }
 
-/// A directory is made once, although the call comes twice, and the second answer is the first.
+/// A retransmitted call creates a directory once, and the second reply equals the first.
 #[test]
 fn a_repeated_call_is_answered_like_the_first_time() {
     let mut client = Client::connect(&service(), b"one", 0);
@@ -337,7 +338,8 @@ fn named(operation: u32, names: &[&[u8]]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The answer was lost with the server. The next one has another start, the same files, and no session of the client.
+/// The reply was lost with the server. The next one has another start, the same files, and no
+/// session of the client.
 #[test]
 fn a_call_that_an_earlier_server_executed_is_answered_by_the_next_one() {
     const BADSESSION: u32 = 10052;
@@ -389,7 +391,8 @@ fn a_call_that_an_earlier_server_executed_is_answered_by_the_next_one() {
     }
 }
 
-/// Each file system keeps what it was asked for last by a slot: the newest of these is the call that is repeated.
+/// Each file system stores the last receipt of a slot. The newest of these identifies the
+/// retransmitted call.
 #[test]
 fn a_call_is_known_in_whichever_file_system_it_was_executed() {
     let (one, _) = shared("one", 5, EVERYTHING);
@@ -410,7 +413,7 @@ fn a_call_is_known_in_whichever_file_system_it_was_executed() {
     assert_eq!(repeated.at(&[b"two"], &make), 0);
 }
 
-/// A compound with two changes, of which the server before made one.
+/// A compound with two changes, one of which was applied by the previous server.
 #[test]
 fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
     let (home, files) = shared("", 5, EVERYTHING);
@@ -421,7 +424,7 @@ fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
     let (root, make, then) = (words(&[24]), make_directory(b"one"), make_directory(b"two"));
     let mut before = Client::connect(&server(7), b"one", 0);
     assert_eq!(before.status(&[&root, &make]), 0);
-    // Of which call it was, receipts did not say before.
+    // Older receipts did not identify their call.
     restarts::keep_receipt(&files, &before, 2);
     let mut after = Client {
         service: server(8),
@@ -432,7 +435,7 @@ fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
     const DELAY: u32 = 10008;
     assert_eq!(after.status(&[&root, &make, &root, &then]), DELAY);
     after.sequence -= 1;
-    // OPEN (18) of what may be there needs a client.
+    // An OPEN (18) of an existing file needs a client.
     let mut open = words(&[18, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     open.extend(words(&[4]).into_iter().chain(*b"file"));
     assert_eq!(after.status(&[&root, &make, &open]), DELAY);
@@ -445,7 +448,7 @@ fn a_repeated_sequence_with_another_call_is_refused() {
     assert_eq!(client.status(&[&words(&[24])]), 0);
     client.sequence -= 1;
     assert_eq!(client.status(&[&words(&[24]), &words(&[10])]), 10076);
-    // The same call, by a client that has more slots in use by now.
+    // The same call with a higher highest slot.
     let mut again = client.sequence(client.sequence, true);
     again[31] = 2;
     let again = compound(&[&again, &words(&[24])]);
@@ -466,7 +469,7 @@ fn a_silent_client_keeps_its_file_until_another_one_wants_it() {
     assert_eq!(
         one.lock(b"file", &open, b"l", 0, 1),
         0,
-        "nobody wanted it meanwhile"
+        "no other client requested it"
     );
     two.now_ms = 2 * lease_ms + 2;
     two.open(b"file", 1, 0)
@@ -515,7 +518,7 @@ fn operations_outside_a_session_and_endless_compounds_are_refused() {
     assert_eq!(status(&words(&[0, 3, 0])), 10021);
 }
 
-/// Any cut of a conversation is an error, and nothing else.
+/// Each truncation of a conversation is an error without further effects.
 #[test]
 fn every_cut_of_a_compound_is_answered() {
     let service = service();
@@ -537,7 +540,8 @@ fn a_file_of_another_user_is_not_opened() {
     user.open(b"file", 1, 0).expect("all may read");
 }
 
-/// A session that keeps answers of 150 bytes refuses a change whose answer might have more, before the change is made.
+/// A session with cached replies of 150 bytes refuses a change with a longer reply, before the
+/// change is applied.
 #[test]
 fn a_change_that_cannot_be_answered_is_not_made() {
     let service = service();
@@ -584,7 +588,7 @@ fn make_directory(name: &[u8]) -> Vec<u8> {
 }
 
 impl Client {
-    /// The status of operations in a directory of the tree.
+    /// Returns the status of operations in a directory of the tree.
     fn at(&mut self, parts: &[&[u8]], operations: &[u8]) -> u32 {
         // A compound counts its operations.
         let mut all: Vec<Vec<u8>> = vec![words(&[24])];
@@ -703,7 +707,7 @@ fn a_person_sees_what_a_client_has_and_takes_it_away() {
     other.open(b"file", 1, 0).expect("nobody has it");
 }
 
-/// A removed file takes space as long as somebody has it open.
+/// A removed file occupies space while a client has it open.
 #[test]
 fn silent_clients_lose_what_they_have_when_there_is_no_space() {
     let (home, _files) = shared("", 5, EVERYTHING);
@@ -714,7 +718,7 @@ fn silent_clients_lose_what_they_have_when_there_is_no_space() {
     assert!(!service.takes_space_from_silent(1, || asked += 1));
     let late = 10_000_000;
     assert!(service.takes_space_from_silent(late, || asked += 1));
-    assert_eq!(asked, 1, "what is lent is given back");
+    assert_eq!(asked, 1, "the lent data is returned");
     assert!(
         service.takes_space_from_silent(late + 1000, || asked += 1),
         "it takes time"
@@ -738,10 +742,10 @@ fn what_is_shared_no_more_is_closed() {
     assert_eq!(client.at(&[], &make_directory(b"made")), 30);
 }
 
-/// `nfsace4`: type, flags, rights, and whom.
+/// `nfsace4`: type, flags, rights, and the user or group.
 type ListEntry<'a> = (u32, u32, u32, &'a [u8]);
 
-/// `SETATTR` (34) of an access control list, by nobody's state id.
+/// `SETATTR` (34) of an access control list with the anonymous stateid.
 fn set_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
     [words(&[34, 0, 0, 0, 0]), only_list(entries)].concat()
 }
@@ -755,7 +759,7 @@ fn make_listed(name: &[u8], entries: &[ListEntry<'_>]) -> Vec<u8> {
     [make.into_bytes(), only_list(entries)].concat()
 }
 
-/// Attributes that are an access control list.
+/// Attributes with only an access control list.
 fn only_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
     let mut values = Writer::new();
     values.u32(entries.len() as u32);
@@ -795,7 +799,8 @@ fn an_access_control_list_is_set_and_told_and_decides_about_the_mode() {
     let told = set_list(&list);
     assert_eq!(answer[answer.len() - told.len() + 28..], told[28..]);
     let refused: [(u32, ListEntry<'_>); 5] = [
-        // One that audits, a flag and a right that there are not, a name, and one that would be passed on to nothing.
+        // An audit entry, an unknown flag, an unknown right, a name, and an inheritable entry on a
+        // file.
         (ATTRNOTSUPP, (2, 0, 1, b"OWNER@")),
         (ATTRNOTSUPP, (0, 0x10, 1, b"OWNER@")),
         (ATTRNOTSUPP, (0, 0, 0x200, b"OWNER@")),
@@ -826,7 +831,8 @@ fn set_owner(owner: &[u8], group: &[u8]) -> Vec<u8> {
     set.into_bytes()
 }
 
-/// Linux names owners where it uses Kerberos: in any other way a user could not give a file to another group of his own.
+/// Linux sends owner names with Kerberos. A user could not change a file to another group of his
+/// otherwise.
 #[test]
 fn an_owner_may_be_named_as_this_machine_knows_it() {
     const BADOWNER: u32 = 10_039;
@@ -857,7 +863,7 @@ fn an_owner_may_be_named_as_this_machine_knows_it() {
     assert_eq!(client.at(&[b"file"], &set_list(&[entry])), 0);
 }
 
-/// To a client a snapshot is another file system, and its files are opened for reading alone.
+/// To a client a snapshot is another file system, and its files can only be opened for reading.
 #[test]
 fn a_snapshot_is_a_file_system_of_its_own() {
     const ROFS: u32 = 30;
@@ -906,7 +912,7 @@ fn a_snapshot_is_a_file_system_of_its_own() {
     let (reads, writes) = (open(&client, 1), open(&client, 2));
     assert_eq!(client.at(folder, &reads), 0);
     assert_eq!(client.at(folder, &writes), ROFS);
-    // By its handle, which says which snapshot it is in: GETFH, PUTFH.
+    // By its handle, which contains the snapshot: GETFH, PUTFH.
     let mut all: Vec<Vec<u8>> = vec![words(&[24])];
     all.extend(folder.iter().map(|part| path(&[part])));
     all.push(words(&[10]));
@@ -920,7 +926,7 @@ fn a_snapshot_is_a_file_system_of_its_own() {
     assert_eq!(client.status(&[put.bytes(), &remove]), ROFS);
 }
 
-/// Keeps holders in memory, and how often it was asked to; it fails while told so.
+/// Stores holders in memory and counts the calls. It fails on request.
 #[derive(Default)]
 struct MemoryRecord {
     kept: Mutex<(Holders, u32)>,
@@ -941,7 +947,7 @@ impl MemoryRecord {
             .store(fails, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// A server after those that kept their clients here.
+    /// A server after the earlier ones with this record.
     fn serve(self: &Arc<Self>, shared: &Shared, start: u64) -> Arc<Service> {
         let record = Arc::<Self>::clone(self) as Arc<dyn ClientRecord>;
         service_after_another(vec![shared.clone()], start, 5, (self.holders(), record))

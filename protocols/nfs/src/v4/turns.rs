@@ -1,5 +1,5 @@
-//! The requests of the owners of opens and locks at NFS 4.0, one after the other: each has a number, and the last one of an owner is answered
-//! again when it is asked again (RFC 7530, 9.1.7 to 9.1.10). Pure.
+//! Serializes the requests of open owners and lock owners in NFS 4.0. Each has a seqid, and the
+//! last reply of an owner is cached for a retransmission (RFC 7530, 9.1.7 to 9.1.10). Pure.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -9,70 +9,71 @@ use super::numbers::Status;
 use super::opens::{StateId, What};
 use super::state::State;
 
-/// Owners of one client that have nothing and are remembered. One that is forgotten has to confirm its next open.
+/// Stored owners of one client without state. An evicted owner must confirm its next open.
 const IDLE_OWNERS_MAX: usize = 64;
-/// Such owners of all clients of one IPv4 address or IPv6 network. Beyond that each client has [`IDLE_OWNERS_OF_MANY_MAX`].
+/// Idle owners of all clients of one IPv4 address or IPv6 network. Beyond that each client has
+/// [`IDLE_OWNERS_OF_MANY_MAX`].
 const IDLE_OWNERS_PER_NETWORK_MAX: usize = 4096;
-/// Idle owners of one client of a network that has many.
+/// Idle owners of one client, if its network has many.
 const IDLE_OWNERS_OF_MANY_MAX: usize = 2;
 
-/// An owner of a client.
+/// An owner within a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// Of opens.
+    /// An open owner.
     Open(Vec<u8>),
-    /// Of locks.
+    /// A lock owner.
     Lock(Vec<u8>),
 }
 
-/// What a request asks for, as far as its turn depends on it.
+/// The class of a request, as far as its turn depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To open a file: an owner may be new.
+    /// Opens a file: the owner may be new.
     Opens,
-    /// To confirm an owner.
+    /// Confirms an owner.
     Confirms,
-    /// Something else: for owners that are confirmed.
+    /// Any other request of a confirmed owner.
     Other,
 }
 
 /// A request of an owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Its number.
+    /// Its seqid.
     pub sequence: u32,
     /// Equal for equal requests.
     pub fingerprint: u64,
-    /// What for.
+    /// Its class.
     pub purpose: Purpose,
 }
 
-/// The answer to the last request of an owner.
+/// The reply to the last request of an owner.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    /// How it ended.
+    /// The status.
     pub status: Status,
-    /// What follows.
+    /// The results.
     pub body: Vec<u8>,
-    /// The file that was opened.
+    /// The opened file.
     pub file: Option<Handle>,
 }
 
-/// Whose turn it is.
+/// The turn of a request.
 pub enum Turn {
-    /// A new request, which must be ended with [`State::end_turn`].
+    /// A new request, which must be completed with [`State::end_turn`].
     New,
-    /// One that was answered so.
+    /// A retransmission, with the cached reply.
     Repeated(Answered),
 }
 
-/// Of one owner.
+/// The state of one owner.
 #[derive(Default)]
 struct Standing {
     sequence: u32,
     is_busy: bool,
     is_confirmed: bool,
-    /// With the request's fingerprint.
+    /// The last reply, with the request's fingerprint.
     last: Option<(u64, Answered)>,
     held: HashSet<u64>,
     /// The open that the last request closed.
@@ -83,16 +84,16 @@ struct Standing {
 #[derive(Default)]
 pub(super) struct Turns {
     owners: HashMap<Owner, Standing>,
-    /// Those that have nothing, in the order in which they had something last.
+    /// Owners without state, in the order in which they lost it.
     idle: VecDeque<Owner>,
-    /// Opens that are gone and may be closed again, by somebody who heard no answer.
+    /// Closed opens that may be closed again by a retransmission.
     closed: HashMap<u64, Owner>,
-    /// Whether the client's network has many owners that have nothing.
+    /// Whether the client's network has many idle owners.
     are_many: bool,
 }
 
 impl Turns {
-    /// What an owner that has to begin anew has open: it never confirmed it.
+    /// Returns the opens of an owner that must start again, because it never confirmed them.
     fn unconfirmed(&self, owner: &Owner, request: &Request) -> Vec<u64> {
         let standing = self.owners.get(owner).filter(|standing| {
             let is_repeated = standing.last.is_some() && standing.sequence == request.sequence;
@@ -112,7 +113,8 @@ impl Turns {
             None => return Err(Status::BAD_SEQID),
         };
         if standing.is_busy {
-            // Whoever asks again before the answer asks once more after it, by another connection.
+            // A retry before the reply drops the connection. The client then retries over another
+            // one.
             return Err(Status::GONE);
         }
         let is_last = standing.sequence == request.sequence;
@@ -151,12 +153,12 @@ impl Turns {
         }
     }
 
-    /// An owner has an open or a lock more.
+    /// Adds an open or a lock to its owner.
     pub(super) fn hold(&mut self, owner: Owner, number: u64) {
         self.owners.entry(owner).or_default().held.insert(number);
     }
 
-    /// An open is about to be closed.
+    /// Records that an open is about to be closed.
     pub(super) fn close(&mut self, owner: Owner, number: u64) {
         if let Some(standing) = self.owners.get_mut(&owner) {
             standing.closed = Some(number);
@@ -164,7 +166,7 @@ impl Turns {
         }
     }
 
-    /// An owner has an open or a lock less.
+    /// Removes an open or a lock from its owner.
     pub(super) fn let_go(&mut self, owner: &Owner, number: u64) {
         let Some(standing) = self.owners.get_mut(owner) else {
             return;
@@ -175,10 +177,10 @@ impl Turns {
         }
     }
 
-    /// An owner has nothing.
+    /// Handles an owner without state.
     fn settle(&mut self, owner: &Owner) {
         match owner {
-            // Whoever locks something more is told apart by the owner of its open.
+            // A further lock is serialized by its open owner.
             Owner::Lock(_) => drop(self.owners.remove(owner)),
             Owner::Open(_) => {
                 self.idle.retain(|other| other != owner);
@@ -194,12 +196,12 @@ impl Turns {
         }
     }
 
-    /// Owners that have nothing.
+    /// Number of idle owners.
     pub(super) fn idle_owners(&self) -> usize {
         self.idle.len()
     }
 
-    /// An owner goes that has had nothing for long, unless it has something again.
+    /// Evicts an idle owner, unless it has state again.
     fn forget(&mut self, owner: &Owner) {
         let standing = self.owners.get(owner);
         if standing.is_some_and(|standing| standing.held.is_empty() && !standing.is_busy) {
@@ -211,7 +213,7 @@ impl Turns {
     }
 }
 
-/// Whether a request that ended so is the owner's last one: the next has the next number (RFC 7530, 9.1.7).
+/// Whether a request with this status consumes the seqid (RFC 7530, 9.1.7).
 const fn counts(status: Status) -> bool {
     !matches!(
         status,
@@ -232,7 +234,7 @@ impl State {
         Some(&mut client.without_sessions.as_mut()?.turns)
     }
 
-    /// Changes the owners of a client, of which its network does not have too many that have nothing.
+    /// Changes the owners of a client, and limits the idle owners of its network.
     pub(super) fn change_turns(&mut self, client: u64, change: impl FnOnce(&mut Turns)) {
         let Some(network) = self.clients.get(&client).map(|found| found.network) else {
             return;
@@ -248,8 +250,8 @@ impl State {
         self.count_idle_owners(network, after - before);
     }
 
-    /// The client and the owner of an open or a lock, also of an open that the last request of its owner has closed. The client is
-    /// heard of.
+    /// Returns client and owner of an open or a lock, including an open that the owner's last
+    /// request has closed. Renews the lease.
     pub fn owner_of(&mut self, id: &StateId, now_ms: u64) -> Result<(u64, Owner), Status> {
         let number = self.number_without_sessions(id)?;
         let client = self.client_of_number(number);
@@ -265,7 +267,8 @@ impl State {
             .ok_or(Status::BAD_STATEID)
     }
 
-    /// The client that has an open or a lock, which is heard of. Opens that are not confirmed allow nothing.
+    /// Returns the client of an open or a lock, and renews its lease. Unconfirmed opens permit no
+    /// access.
     pub fn client_of(&mut self, id: &StateId, now_ms: u64) -> Result<u64, Status> {
         let number = self.number_without_sessions(id)?;
         let client = self.client_of_number(number);
@@ -278,7 +281,7 @@ impl State {
         }
     }
 
-    /// A request of an owner comes in.
+    /// Begins a request of an owner.
     pub fn begin_turn(
         &mut self,
         client: u64,
@@ -292,12 +295,12 @@ impl State {
         turns.begin(owner, request)
     }
 
-    /// It is answered.
+    /// Completes a request of an owner.
     pub fn end_turn(&mut self, client: u64, owner: &Owner, request: &Request, answered: Answered) {
         self.change_turns(client, |turns| turns.end(owner, request, answered));
     }
 
-    /// Whether an owner of opens is known to be one. All owners of locks are.
+    /// Whether an open owner is confirmed. All lock owners are.
     pub fn is_confirmed(&self, client: u64, owner: &Owner) -> bool {
         let client = self.clients.get(&client);
         let turns = client.and_then(|client| client.without_sessions.as_ref());
@@ -305,7 +308,7 @@ impl State {
         matches!(owner, Owner::Lock(_)) || standing.is_some_and(|standing| standing.is_confirmed)
     }
 
-    /// An owner of opens is known to be one: it has confirmed that, or takes back what it had.
+    /// Confirms an open owner: it has sent a confirmation, or reclaims its state.
     pub fn confirm(&mut self, client: u64, owner: &[u8]) {
         let turns = self.turns(client);
         let standing = turns.and_then(|turns| turns.owners.get_mut(&Owner::Open(owner.to_vec())));
@@ -334,7 +337,7 @@ impl State {
         Ok(self.changed(number))
     }
 
-    /// Whether an owner that locks in the name of an open, and may have locked before, has that number now.
+    /// Checks the seqid of a lock owner that locks for an open and may exist already.
     pub fn check_lock_turn(
         &mut self,
         client: u64,
@@ -349,7 +352,7 @@ impl State {
         }
     }
 
-    /// Such an owner has used that number.
+    /// Consumes the seqid of such a lock owner.
     pub fn end_lock_turn(&mut self, client: u64, owner: &[u8], sequence: u32) {
         let turns = self.turns(client);
         let standing = turns.and_then(|turns| turns.owners.get_mut(&Owner::Lock(owner.to_vec())));
@@ -406,7 +409,7 @@ mod tests {
         }
     }
 
-    /// The answer's body says by which request it was given.
+    /// The body of the reply identifies the request that produced it.
     fn ask(
         turns: &mut Turns,
         name: &str,
@@ -480,7 +483,7 @@ mod tests {
         let used = ask(&mut turns, "a", &request(8, Purpose::Other), Status::OK);
         assert_eq!(used, Err(Status::BAD_STATEID));
         let lost = |sequence| turns.unconfirmed(&owner("a"), &request(sequence, Purpose::Opens));
-        assert!(lost(7).is_empty(), "it is asked again");
+        assert!(lost(7).is_empty(), "it is a retry");
         assert_eq!(lost(3), [1]);
         assert!(ask(&mut turns, "a", &request(3, Purpose::Opens), Status::OK).is_ok());
     }

@@ -1,4 +1,5 @@
-//! What clients have open and locked, and what they did, for people; and how a person takes it away from one.
+//! Reports opens, locks and activity of clients to operators, and removes the state of a client on
+//! request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -13,66 +14,67 @@ use super::opens::{LockUse, OpenUse};
 use super::state::State;
 use crate::activity::Activity;
 
-/// Files that are told one by one, and opens, locks and waiting clients of one of them.
+/// Files that are listed individually, and opens, locks and blocked locks listed for one of them.
 const FILES_MAX: usize = 500;
 const PER_FILE_MAX: usize = 50;
-/// So long clients are told to ask again after space was taken from others: freeing it takes a few transaction groups.
+/// Clients are delayed this long after state of other clients was removed for its space: freeing it
+/// needs a few transaction groups.
 const SPACE_COMES_MS: u64 = 6000;
-/// Names that are looked at to find the paths of all files.
+/// Maximum directory entries that the search for paths reads.
 const PATH_NAMES_MAX: u64 = 1 << 20;
 
-/// What is open and locked in a file system.
+/// Opens and locks in a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Those who have something open there, or wait for a lock.
+    /// Clients with opens or blocked locks there.
     pub clients: Vec<ClientUse>,
-    /// How many files are open.
+    /// Number of open files.
     pub file_count: u64,
-    /// The first of them.
+    /// The first open files.
     pub files: Vec<FileUse>,
 }
 
-/// A client, and how much it has in this file system.
+/// A client and its state in this file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientUse {
-    /// Its number.
+    /// The client ID.
     pub client: u64,
-    /// What it calls itself.
+    /// Its owner string.
     pub name: Vec<u8>,
-    /// The version of NFS: 4.1 and 4.2 are not told from each other.
+    /// The NFS version; 4.1 and 4.2 are not distinguished.
     pub version: &'static str,
-    /// Its IPv4 address, or its IPv6 network; of a client of version 3 its address.
+    /// Its IPv4 address or IPv6 network; of a version 3 client its address.
     pub address: IpAddr,
-    /// For how long it was not heard of.
+    /// Milliseconds since its last call.
     pub silent_ms: u64,
-    /// It was silent for too long: whoever wants what it has gets it.
+    /// Its lease has expired: its state is removed if it conflicts with a request.
     pub is_expired: bool,
-    /// Opens.
+    /// Number of opens.
     pub opens: u64,
-    /// Locked ranges.
+    /// Number of locked ranges.
     pub locks: u64,
-    /// Ranges that it waits for. Only version 3 says so.
+    /// Number of blocked ranges. Only version 3 reports them.
     pub waiting: u64,
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileUse {
-    /// The number of its object.
+    /// Its object number.
     pub object: u64,
-    /// A path to it in its file system, if one was found; nothing of a snapshot's.
+    /// A path in its file system, if one was found; `None` in a snapshot.
     pub path: Option<String>,
     /// Whether it is in a snapshot.
     pub is_of_snapshot: bool,
-    /// Opens, the first of so many.
+    /// The first opens.
     pub opens: Vec<OpenUse>,
-    /// How many there are.
+    /// Number of opens.
     pub open_count: u64,
-    /// Locked ranges, the first of so many.
+    /// The first locked ranges.
     pub locks: Vec<LockUse>,
-    /// How many there are.
+    /// Number of locked ranges.
     pub lock_count: u64,
-    /// Ranges that clients wait for.
+    /// Blocked ranges.
     pub waiting: Vec<LockUse>,
 }
 
@@ -80,7 +82,7 @@ impl State {
     fn client_use(&self, client: u64, now_ms: u64) -> Option<ClientUse> {
         let found = self.clients.get(&client)?;
         let (version, name) = match (&found.host, &found.without_sessions) {
-            // Behind the address, by which hosts are told from each other.
+            // The name follows the address that distinguishes hosts.
             (Some(_), _) => ("3", found.owner().get(16..).unwrap_or_default()),
             (None, Some(_)) => ("4.0", found.owner()),
             (None, None) => ("4.1+", found.owner()),
@@ -101,7 +103,7 @@ impl State {
         })
     }
 
-    /// What is open in a file system, without paths, and the files of what is told.
+    /// Returns the opens in a file system without paths, and the handles of the listed files.
     fn usage(&self, file_system: FileSystemId, now_ms: u64) -> (Usage, Vec<Handle>) {
         let is_there = |file: &Handle| file.file_system.whole() == file_system.whole();
         let mut waiting: HashMap<Handle, Vec<LockUse>> = HashMap::new();
@@ -148,7 +150,7 @@ impl State {
             }
         }
         let mut clients: Vec<ClientUse> = clients.into_values().collect();
-        // Their numbers are in no order that a person would know.
+        // Client IDs have no meaningful order.
         clients.sort_by(|one, other| (one.address, &one.name).cmp(&(other.address, &other.name)));
         let usage = Usage {
             clients,
@@ -161,12 +163,13 @@ impl State {
 }
 
 impl Service {
-    /// What is left of the time in which clients take back what they had at the server before.
+    /// Returns the remaining grace period.
     pub fn recovery(&self, now_ms: u64) -> Option<Recovery> {
         self.state().recovery(now_ms)
     }
 
-    /// What clients did in each file system since it was first shared, by its name; those that are counted together have an empty one.
+    /// Returns the activity of clients by the name of the file system, counted since it was first
+    /// shared. Shared counters have an empty name.
     pub fn activity(&self) -> Vec<(Arc<str>, Arc<Activity>)> {
         let exports = self.exports();
         let book = self.book.lock().expect("no holder panics");
@@ -179,7 +182,8 @@ impl Service {
             .collect()
     }
 
-    /// What clients have open and locked in a file system. Looks for the paths of files, and may wait for disks.
+    /// Returns opens and locks of clients in a file system. Searches for the paths of files, and
+    /// may block on disks.
     pub fn usage(&self, file_system: FileSystemId, now_ms: u64) -> Usage {
         let (mut usage, handles) = self.state().usage(file_system, now_ms);
         let exports = self.exports();
@@ -194,8 +198,9 @@ impl Service {
         usage
     }
 
-    /// There is no space. Clients that are silent for longer than their leases lose what they have: removed files that they have open take
-    /// space. Whether there may be space soon. `before`: as in [`release_after`](Self::release_after).
+    /// Removes state of clients with an expired lease when space is exhausted, because removed
+    /// files that they have open occupy space. Returns whether space may become available soon.
+    /// `before` is used as in [`release_after`](Self::release_after).
     pub(super) fn takes_space_from_silent(&self, now_ms: u64, before: impl FnMut()) -> bool {
         let is_anybody = self.state().forget_silent(now_ms);
         if is_anybody {
@@ -207,8 +212,8 @@ impl Service {
         now_ms < self.space_comes_ms.load(Ordering::Relaxed)
     }
 
-    /// Takes away what a client has, as if its lease were over; whether there is such a client. What it had others may take when this
-    /// returns.
+    /// Removes the state of a client as if its lease had expired. Returns whether the client
+    /// exists. On return the state is available to other clients.
     pub fn expire(&self, client: u64, now_ms: u64) -> bool {
         let is_known = {
             let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Which compounds take so long that others should not wait for them, as far as a look at their beginning tells.
+//! Detects slow compounds by their first operations, so that they do not block the following calls.
 
 use file_system::FileSystemId;
 
@@ -10,11 +10,12 @@ use super::state::{MESSAGE_BYTES_MAX, OPERATIONS_MAX};
 use crate::handles::unverified;
 use crate::xdr::{Malformed, Reader};
 
-/// Bytes of a read from which on others do not wait for it: the disks, and copies, take longer than to hand it to somebody else.
+/// A read of this size is passed to a worker: the disks and the copy need longer than the
+/// hand-over.
 const LONG_READ_BYTES: u32 = 64 << 10;
 
-/// Whether a compound, as far as a look at its beginning tells, takes so long that others should not wait for it: the bytes of its answer
-/// beside those that every answer has.
+/// Returns the payload of the reply if the compound is slow, according to its first operations;
+/// `None` if it is fast.
 pub fn takes_long(arguments: &[u8]) -> Option<u32> {
     looks_like_waiting(&mut Reader::new(arguments)).unwrap_or(None)
 }
@@ -59,25 +60,26 @@ fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed>
     Ok(None)
 }
 
-/// In which file systems a call may make a change that has a receipt, as far as a look tells.
+/// The file systems in which a call may make a change with a receipt, according to its first
+/// operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changes {
-    /// In none.
+    /// None.
     None,
-    /// In the one of its handles.
+    /// The file system of its filehandles.
     In(FileSystemId),
-    /// It looks names up, or has handles of several.
+    /// Unknown: it contains look-ups, or filehandles of several file systems.
     Anywhere,
 }
 
-/// What a call changes that goes on like this.
+/// Returns the changes of the rest of a call.
 pub(super) fn changes_of(rest: Reader<'_>) -> Changes {
     changes_in(rest).unwrap_or(Changes::None)
 }
 
 fn changes_in(mut rest: Reader<'_>) -> Result<Changes, Malformed> {
     let mut at = Changes::None;
-    // A call ends where its bytes do.
+    // A call extends to its last byte.
     while !rest.rest().is_empty() {
         match rest.u32()? {
             op::PUTFH => {
@@ -103,14 +105,14 @@ fn changes_in(mut rest: Reader<'_>) -> Result<Changes, Malformed> {
             op::CREATE | op::REMOVE | op::RENAME | op::LINK => return Ok(at),
             op::SETATTR | op::SETXATTR | op::REMOVEXATTR => return Ok(at),
             op::OPEN if makes_guarded(&mut rest)? => return Ok(at),
-            // Clients make no changes behind others.
+            // Clients send no changes after other operations.
             _ => return Ok(Changes::None),
         }
     }
     Ok(Changes::None)
 }
 
-/// Whether an open makes a file that must not be there (`GUARDED4`).
+/// Whether an open requires to create the file (`GUARDED4`).
 fn makes_guarded(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     for _ in 0..3 {
         reader.u32()?;

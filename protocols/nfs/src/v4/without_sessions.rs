@@ -1,4 +1,5 @@
-//! Clients of NFS 4.0, which have no sessions: who they are, and the operations that only they use (RFC 7530, 9.1 and 16).
+//! NFS 4.0 clients, which have no sessions: their identities, and the operations that only they use
+//! (RFC 7530, 9.1 and 16).
 
 use file_system::Receipt;
 
@@ -9,20 +10,20 @@ use super::state::{Introduction, Manner, State, WithoutSessions};
 use super::turns::{Answered, Owner, Purpose, Request, Turn};
 use crate::xdr::{Reader, Writer};
 
-/// Bytes of names that peers give.
+/// Maximum bytes of a peer's names.
 const OPAQUE_BYTES_MAX: usize = 1024;
-/// Bytes of the kind and of the address of a network.
+/// Maximum bytes of a network ID and of a network address.
 const ADDRESS_BYTES_MAX: usize = 256;
 
-/// By what a request tells whose turn it is.
+/// How a request identifies its owner.
 pub(super) enum Whose<'a> {
-    /// The client, and the name of an owner of opens.
+    /// The client ID and the open owner.
     Opener(u64, &'a [u8]),
-    /// Something that the owner has.
+    /// A stateid of the owner.
     State(&'a StateId),
 }
 
-/// A request that is a turn of an owner.
+/// A request that consumes a seqid of an owner.
 pub(super) struct Taken {
     owner: Owner,
     request: Request,
@@ -34,7 +35,7 @@ impl State {
         found.is_some_and(|found| found.without_sessions.is_some())
     }
 
-    /// `SETCLIENTID`: the client's number, and the verifier by which it confirms that.
+    /// `SETCLIENTID`. Returns the client ID and the verifier that confirms it.
     pub fn set_client(
         &mut self,
         who: &Introduction<'_>,
@@ -97,17 +98,17 @@ impl State {
             (found.confirmation, found.update) = (confirmation, None);
         }
         client.renewed_ms = now_ms;
-        // It may have been silent for so long that it is not kept any more.
+        // It may have been idle for so long that it is no longer recorded.
         client.has_reclaimed &= !client.held.is_empty();
         if !std::mem::replace(&mut client.is_confirmed, true) {
-            // The client has started again: what it had before is gone.
+            // The client has restarted: its earlier state is removed.
             self.forget_others(id);
         }
         Ok(())
     }
 
-    /// Whether a client is known, which is heard of with that. One that has nothing and was silent for longer than its lease comes as a
-    /// new one: it is not kept as one that may have something.
+    /// Checks that a client is known, and renews its lease. A client without state and a current
+    /// lease must introduce itself again, because it is not recorded as a holder.
     pub fn check_client(&mut self, id: u64, now_ms: u64) -> Result<(), Status> {
         if (id >> 32) as u32 != self.start {
             return Err(Status::STALE_CLIENTID);
@@ -135,7 +136,7 @@ impl State {
         self.check_client(id, now_ms)
     }
 
-    /// The number of an open or a lock in a state id of this server.
+    /// Returns the number in a stateid of this server.
     pub(super) fn number_without_sessions(&self, id: &StateId) -> Result<u64, Status> {
         if id.other == StateId::ANONYMOUS.other || id.other == StateId::BYPASS.other {
             return Err(Status::BAD_STATEID);
@@ -150,13 +151,13 @@ impl State {
 }
 
 impl Service {
-    /// Whether a call without a session that has left this receipt is repeated now.
+    /// Whether a call without a session and with this receipt is a retransmission.
     pub(crate) fn is_repeated(&self, receipt: &Receipt, now_ms: u64) -> bool {
         let repeats = self.repeats.lock().expect("no holder panics");
         repeats.is_repeated(&receipt.place, now_ms)
     }
 
-    /// A call without a session is executed, and leaves this receipt.
+    /// Records that a call without a session and with this receipt is executed.
     pub(crate) fn executes(&self, receipt: &Receipt, now_ms: u64) {
         let mut repeats = self.repeats.lock().expect("no holder panics");
         repeats.executed(receipt.place, now_ms);
@@ -164,7 +165,8 @@ impl Service {
 }
 
 impl Call<'_> {
-    /// Whether the request of an owner was answered before, and is answered so again. Sessions have their own way for that.
+    /// Checks whether the request of an owner is a retransmission, and writes the cached reply.
+    /// Sessions have their own mechanism.
     pub(super) fn is_repeated(
         &mut self,
         whose: &Whose<'_>,
@@ -210,7 +212,7 @@ impl Call<'_> {
         }
     }
 
-    /// An operation was answered: with its turn, if it was one.
+    /// Completes an operation, and its turn if it has one.
     pub(super) fn end_turn(
         &mut self,
         operation: u32,
@@ -240,7 +242,7 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let verifier = reader.array()?;
         let owner = reader.opaque(OPAQUE_BYTES_MAX)?;
-        // Nobody is called back: there are no delegations.
+        // The server sends no callbacks, because there are no delegations.
         let _callback_program = reader.u32()?;
         reader.opaque(ADDRESS_BYTES_MAX)?;
         reader.opaque(ADDRESS_BYTES_MAX)?;

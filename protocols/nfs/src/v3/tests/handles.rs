@@ -1,4 +1,5 @@
-//! A directory that is closed protects what is below it: nobody makes the handle of a file that it was not given, and none is got by a path.
+//! A closed directory protects the files below it: a client cannot forge a filehandle that it has
+//! not received, and cannot mount a path to it.
 
 use file_system::{Guard, Handle, Identity, Node, SetAttributes};
 
@@ -10,7 +11,7 @@ const BAD: u32 = 10_001;
 const ACCES: u32 = 13;
 const STRANGER: u32 = 2000;
 
-/// A directory of root's that nobody else enters, with a file that everybody may read.
+/// A directory that only root may enter, with a file that every user may read.
 struct Closed {
     client: Client,
     home: Vec<u8>,
@@ -70,9 +71,9 @@ impl Closed {
 fn six_hundred_guesses_find_no_file_of_a_closed_directory() {
     let mut closed = Closed::new();
     let file = closed.file.clone();
-    assert_eq!(closed.attributes_of(&file), 0, "who was given it has it");
+    assert_eq!(closed.attributes_of(&file), 0, "the received handle is valid");
     let node = unverified(&file).expect("a handle").node;
-    // The generation is known, and the number is among them: only the code is missing.
+    // The generation is known and the number can be guessed. Only the code is missing.
     assert!(node.object < 600);
     let code = closed.home[36..].to_vec();
     for object in 0..600 {
@@ -130,7 +131,7 @@ fn a_path_leads_nobody_where_it_could_not_go_by_names() {
         client.mount("/tank/home/closed").as_ref(),
         Ok(&closed.directory)
     );
-    // Nor is there a difference between what is there and what is not.
+    // Existing and missing files cannot be distinguished.
     for path in ["/tank/home/closed/file", "/tank/home/closed/none"] {
         assert_eq!(client.mount(path), Err(ACCES), "{path}");
     }

@@ -1,4 +1,4 @@
-//! Bounds of what one network has, and numbers.
+//! Limits per network, and numbers.
 
 use super::*;
 use crate::v4::turns::{Answered, Owner, Purpose, Request};
@@ -34,7 +34,7 @@ fn introduce(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result
     state.exchange_id(&who, now_ms).map(|(id, ..)| id)
 }
 
-/// A client without sessions, which confirms itself.
+/// A client without sessions that confirms itself.
 fn come(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
     let who = introduction(owner, network);
     let (id, confirmation) = state.set_client(&who, now_ms)?;
@@ -133,7 +133,7 @@ fn an_open_that_outlasts_its_client_is_refused() {
 fn a_number_that_a_client_has_is_given_to_no_other() {
     let mut state = state();
     let first = come(&mut state, "first", 1, 0).unwrap();
-    // All numbers were given out once.
+    // All numbers have been used once.
     state.next = (first & 0xffff_ffff) - 1 + (1 << 32);
     let second = come(&mut state, "second", 1, 0).unwrap();
     assert_ne!(first, second);
@@ -251,7 +251,7 @@ fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
         .create_session(id, 1, by(OURS.0), CHANNEL, 1, 0)
         .unwrap();
     for other in OTHERS {
-        // The answer that is kept would tell the name of the session.
+        // The cached reply would disclose the session ID.
         for sequence in [1, 2] {
             let again = state.create_session(id, sequence, by(other), CHANNEL, 2, 0);
             assert_eq!(again.map(|_| ()), Err(Status::CLID_INUSE));
@@ -282,7 +282,8 @@ fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
     state.renew(id, OURS.0, 0).unwrap();
 }
 
-/// By numbers every host says that it is root. The answer to a repeated `CREATE_SESSION` would give it the name of the session.
+/// With AUTH_SYS every host can claim to be root. The reply to a repeated `CREATE_SESSION` would
+/// disclose the session ID to it.
 #[test]
 fn no_other_host_begins_or_ends_a_session_of_a_client_by_its_number() {
     let mut state = state();
@@ -300,7 +301,7 @@ fn no_other_host_begins_or_ends_a_session_of_a_client_by_its_number() {
     }
     state.destroy_session(&made.session, 1, 0).unwrap();
     assert_eq!(state.destroy_client(id, other), Err(Status::STALE_CLIENTID));
-    // A client with several networks, or whose address has changed, introduces itself there.
+    // A client with several networks, or with a new address, introduces itself there.
     let moved = Introduction {
         address: other.address,
         ..introduction("client", 1)
@@ -337,7 +338,7 @@ fn the_names_of_sessions_cannot_be_guessed() {
         assert_eq!(session[..8], id.to_be_bytes());
         u64::from_be_bytes(session[8..].try_into().unwrap())
     });
-    // Of two servers that have done the same.
+    // Of two servers with equal actions.
     assert_ne!(numbers[0], numbers[1]);
 }
 
@@ -372,14 +373,16 @@ fn only_the_principal_that_had_something_takes_it_back_from_the_next_server() {
     assert_eq!(takes_back(&|owner| kerberos(owner, OURS)), [Ok(()); 2]);
 }
 
-/// It is kept on disk. Another release of Rust may make another one of the same call: then the hash has to be one of our own.
+/// The fingerprint is stored on disk. If another release of Rust computes a different one, our own
+/// hash function is necessary.
 #[test]
 fn a_call_has_the_same_number_by_each_compiler() {
     let call = fingerprint_of(b"a call", &Credential::Nobody);
     assert_eq!(call, 4_758_411_875_782_237_179);
 }
 
-/// All other clients wait meanwhile. It took ten seconds when each open passed all locks of its file.
+/// All other clients are blocked during the removal. It took ten seconds when each open visited all
+/// locks of its file.
 #[test]
 fn the_end_of_a_client_with_very_many_locks_takes_no_time() {
     use crate::v4::opens::{READ, Span, WRITE};

@@ -1,9 +1,9 @@
-//! Whoever may add to a file, and not write to it.
+//! Users with permission to append to a file, but not to write to it.
 
 use super::*;
 
 const ACCESS: u32 = 13;
-/// Who may append.
+/// The user with append permission.
 const WHO: u32 = 1000;
 
 fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
     write.into_bytes()
 }
 
-/// A client of such a user, and of root, who has made `file`.
+/// Clients of such a user and of root, the creator of `file`.
 fn clients(reads: bool) -> (Client, Client, Arc<MemoryFileSystem>) {
     let (home, files) = shared("", 1, EVERYTHING);
     files.let_append(WHO, reads);
@@ -54,7 +54,7 @@ fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
     };
     let commits = files.commits();
     let answer = write(0, b"one");
-    // Three bytes, FILE_SYNC4 and the verifier: it cannot be added again after a crash.
+    // Three bytes, FILE_SYNC4 and the verifier: the append could not be repeated after a crash.
     assert_eq!(answer[..4], words(&[0]));
     assert_eq!(answer[answer.len() - 16..][..8], words(&[3, 2]));
     assert!(files.commits() > commits);
@@ -63,7 +63,7 @@ fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
         assert_eq!(write(offset, bytes)[..4], words(&[ACCESS]), "{offset}");
     }
     assert_eq!(contents(&files), b"onetwo");
-    // ALLOCATE (59) and DEALLOCATE (62), and SETATTR (34) of the size.
+    // ALLOCATE (59), DEALLOCATE (62), and SETATTR (34) of the size.
     for operation in [59, 62] {
         let range = [words(&[operation]), id.clone(), words(&[0, 0, 0, 1])].concat();
         let answer = user.ask_by(2, &[&words(&[24]), &file, &range]);
@@ -71,7 +71,7 @@ fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
     }
     let cut = [words(&[34]), id.clone(), words(&[1, 1 << 4, 8, 0, 0])].concat();
     assert_eq!(user.status(&[&words(&[24]), &file, &cut]), ACCESS);
-    // Without an open, too.
+    // Also without an open.
     let special = write_at(&[0; 16], 6, b"three");
     assert_eq!(user.status(&[&words(&[24]), &file, &special]), 0);
     let special = write_at(&[0; 16], 0, b"One");
@@ -79,7 +79,7 @@ fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
     assert_eq!(contents(&files), b"onetwothree");
 }
 
-/// As Linux does, which writes whole pages that it knows.
+/// Linux does so: it writes whole cached pages.
 #[test]
 fn whoever_may_read_writes_the_same_bytes_again() {
     let (_root, mut user, files) = clients(true);
@@ -96,7 +96,8 @@ fn whoever_may_read_writes_the_same_bytes_again() {
     assert_eq!(contents(&files), b"onetwo");
 }
 
-/// Who opened it to write everywhere keeps that; another user who shares the open does not get it.
+/// An opener with full write access retains it. Another user who shares the open does not obtain
+/// it.
 #[test]
 fn an_open_keeps_what_each_user_opened_it_with() {
     let (mut root, _, files) = clients(false);

@@ -1,4 +1,5 @@
-//! Names of file systems in the directories above them: nothing else has such a name, whichever operation wants it.
+//! Names of file systems in the directories above them: no operation can create another object with
+//! such a name.
 
 use super::*;
 
@@ -8,7 +9,8 @@ const NOENT: u32 = 2;
 const EXIST: u32 = 17;
 const ISDIR: u32 = 21;
 
-/// `home`, with a file system in it for each of these names: one that everybody uses, one for others, one that is not shared.
+/// `home` with three file systems in it: one for every client, one for other clients, one that is
+/// not shared.
 fn nested() -> (Arc<Service>, Arc<MemoryFileSystem>) {
     let service = service();
     let (home, files) = shared("home", 5, EVERYTHING);
@@ -31,7 +33,8 @@ fn nested() -> (Arc<Service>, Arc<MemoryFileSystem>) {
     (service, files)
 }
 
-/// `OPEN` without state: of a client of such a version, by a name, which is made so if it is not there.
+/// `OPEN` of a client of this minor version by name, creating the file in this way if it is
+/// missing.
 fn open(client: u64, name: &[u8], how: Option<u32>) -> Vec<u8> {
     let mut open = Writer::new();
     for word in [18, 1, 1, 0] {
@@ -50,7 +53,7 @@ fn open(client: u64, name: &[u8], how: Option<u32>) -> Vec<u8> {
     open.into_bytes()
 }
 
-/// The status of operations in `home`, by a version.
+/// Returns the status of operations in `home` with this minor version.
 fn in_home(client: &mut Client, minor: u32, operations: &[&[u8]]) -> u32 {
     let (root, home) = (words(&[24]), path(&[b"home"]));
     let all = [&[&root[..], &home[..]], operations].concat();
@@ -129,7 +132,8 @@ fn nothing_is_made_at_the_name_of_a_file_system() {
     }
 }
 
-/// It is older than the file system, or came with a snapshot. Who sees it may take it away, and nobody may put another one there.
+/// It is older than the file system, or came with a snapshot. A client that sees it may remove it,
+/// and cannot create a new one.
 #[test]
 fn what_a_file_system_hides_is_taken_away_only_by_who_sees_it() {
     for minor in 1..=2 {

@@ -1,4 +1,4 @@
-//! What is counted of calls, by file systems.
+//! Counters of calls per file system.
 
 use super::*;
 
@@ -14,14 +14,14 @@ fn counts(service: &Service) -> Counts {
         .map(|way| (way.count(), way.bytes))
 }
 
-/// What was counted since `before`.
+/// Returns the difference to `before`.
 fn since(before: Counts, service: &Service) -> Counts {
     let now = counts(service);
     let less = |way: usize| (now[way].0 - before[way].0, now[way].1 - before[way].1);
     [less(0), less(1), less(2)]
 }
 
-/// Executes a compound as the server does, and has it counted.
+/// Executes and counts a compound as the server does.
 fn count(service: &Service, compound: &[u8]) {
     let credential = Credential::System {
         uid: 0,

@@ -1,4 +1,4 @@
-//! Files that are made exclusively: a verifier in their times tells a repeated call.
+//! Exclusive creates: a verifier in the times of the file identifies a retransmission.
 
 use super::*;
 use file_system::{Guard, Identity, SetAttributes};
@@ -9,7 +9,7 @@ const OWNER: u32 = 1000;
 const VERIFIER: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 impl Client {
-    /// Opens a file of the root for reading and writing, and makes it: EXCLUSIVE4.
+    /// Creates and opens a file of the root for reading and writing: EXCLUSIVE4.
     fn open_exclusively(&mut self, name: &[u8], verifier: [u8; 8]) -> u32 {
         let mut open = Writer::new();
         for word in [18, 0, 3, 0] {
@@ -51,7 +51,7 @@ fn whoever_guesses_the_times_of_a_file_does_not_open_it() {
     assert_eq!(client.open_exclusively(b"file", VERIFIER), 0);
     let found = files.look_up(&root, files.root(), b"file");
     set(found.expect("it was made").node, 0);
-    // The owner repeats it, whatever its mode says, and so does root.
+    // The owner may repeat it, regardless of the mode, and so may root.
     for (uid, status) in [(OWNER, 0), (0, 0), (OWNER + 1, ACCESS)] {
         let mut client = Client::connect(&service, &uid.to_be_bytes(), 0);
         client.uid = uid;

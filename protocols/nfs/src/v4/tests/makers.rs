@@ -1,4 +1,5 @@
-//! Nobody closes, unlocks or frees what another principal of Kerberos has, also not by the same session.
+//! A principal cannot close, unlock or free state of another Kerberos principal, even in the same
+//! session.
 
 use kerberos::{Principal, User};
 
@@ -91,7 +92,7 @@ fn nobody_changes_or_ends_what_another_principal_has_open_or_locked() {
     assert_eq!(client.status(&[&root, &file, &close(&open)]), 0);
 }
 
-/// By numbers each user of the client could be any other one: its state is the client's.
+/// With AUTH_SYS each user of the client could be any other one: its state is the client's.
 #[test]
 fn what_was_made_by_numbers_belongs_to_the_client() {
     let mut client = Client::connect(&service(), b"one", 0);
@@ -101,7 +102,8 @@ fn what_was_made_by_numbers_belongs_to_the_client() {
     assert_eq!(client.status(&[&root, &file, &close(&open)]), 0);
 }
 
-/// A principal that introduced the client ends what its users have, whose tickets may be over.
+/// The principal that introduced the client may remove state of its users, because their tickets
+/// may have expired.
 #[test]
 fn the_principal_of_the_client_ends_what_its_users_have() {
     const HOST: &str = "host/client@REALM";

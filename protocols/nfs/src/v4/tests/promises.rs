@@ -1,4 +1,4 @@
-//! What clients rely on when one of them opens, cuts, denies or sets something.
+//! Guarantees for clients when another one opens, truncates, denies or sets attributes.
 
 use super::*;
 use file_system::{FileError, Guard, Identity, SetAttributes};
@@ -31,7 +31,7 @@ fn set_mode(files: &MemoryFileSystem, node: file_system::Node, mode: u32) {
     set.expect("root may");
 }
 
-/// `SETATTR` (34) by the special state id, of such words and values.
+/// `SETATTR` (34) with the special stateid and these attributes.
 fn set_attributes(bitmap: &[u32], values: &[u8]) -> Vec<u8> {
     let mut set = Writer::new();
     set.append(&words(&[34, 0, 0, 0, 0, bitmap.len() as u32]));
@@ -75,7 +75,7 @@ fn an_open_that_cuts_a_file_is_denied_like_one_that_writes() {
     let mut client = Client::connect(&service, b"one", 0);
     client
         .open(b"file", 3, 2)
-        .expect("a new file, which nobody else may write to");
+        .expect("a new file, writable only by its owner");
     let node = files
         .look_up(&root(), files.root(), b"file")
         .expect("it was made")
@@ -94,7 +94,7 @@ fn what_a_silent_client_denied_is_allowed_after_its_lease() {
     let mut silent = Client::connect(&service, b"silent", 0);
     silent
         .open(b"file", 1, 2)
-        .expect("a new file, which nobody else may write to");
+        .expect("a new file, writable only by its owner");
     let node = files
         .look_up(&root(), files.root(), b"file")
         .expect("it was made")
@@ -115,7 +115,7 @@ fn what_a_silent_client_denied_is_allowed_after_its_lease() {
     assert_eq!(other.at(&[b"file"], &cut), OK);
     assert_eq!(service.check_use(file, 2, address, other.now_ms), Ok(()));
     let mut silent = Client::connect(&service, b"silent again", other.now_ms);
-    silent.open(b"file", 1, 2).expect("nobody has it open");
+    silent.open(b"file", 1, 2).expect("it is not open");
     let denied = service.check_use(file, 2, address, other.now_ms);
     assert_eq!(denied, Err(FileError::Access), "version 3");
     let over_ms = 2 * other.now_ms + 2;
@@ -168,7 +168,8 @@ fn operations_of_a_later_version_are_illegal() {
     }
 }
 
-/// The client sets the times that hold the verifier, which it is told (RFC 8881, 18.16.4; RFC 7530, 16.16.5).
+/// The client sets the times that hold the verifier, which the bitmap reports (RFC 8881, 18.16.4;
+/// RFC 7530, 16.16.5).
 #[test]
 fn an_exclusive_create_says_that_the_times_are_not_those_of_the_file() {
     let (home, files) = shared("", 1, EVERYTHING);
@@ -194,7 +195,7 @@ fn an_exclusive_create_says_that_the_times_are_not_those_of_the_file() {
             open.opaque(name);
             let answer = client.ask(&[&words(&[24]), open.bytes()]);
             assert_eq!(answer[..4], words(&[OK]), "{attempt}");
-            // Behind the state id are a change of 20 bytes and the flags.
+            // The stateid is followed by a change of 20 bytes and the flags.
             let told = &answer[12 + 44 + 8 + 8 + 16 + 20 + 4..][..12];
             assert_eq!(told, [words(&[2]), words(&attrset)].concat(), "{attempt}");
         }
@@ -205,7 +206,7 @@ fn an_exclusive_create_says_that_the_times_are_not_those_of_the_file() {
     }
 }
 
-/// Made over version 3, or by a kernel.
+/// Created over version 3, or by a kernel.
 #[test]
 fn what_is_listed_can_be_used_whatever_it_is_called() {
     const NAME: &[u8] = b"caf\xe9";
@@ -254,7 +255,7 @@ fn what_is_listed_can_be_used_whatever_it_is_called() {
     }
 }
 
-/// A kernel that imports the pool could not show whose the file is.
+/// A kernel that imports the pool could not show the owner of the file.
 #[test]
 fn no_file_belongs_to_the_number_that_is_none() {
     let (home, files) = shared("", 1, EVERYTHING);

@@ -1,5 +1,5 @@
-//! What an operation is refused for may be a change whose answer was lost, and whoever asks again takes the refusal for that answer. So it
-//! is as durable as an answer.
+//! A refusal may depend on a change without a delivered reply, and a client that retries takes the
+//! refusal as that reply. So it must be as durable as a reply.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn what_a_change_is_refused_for_is_durable() {
     let root = words(&[24]);
     let in_root = |client: &mut Client, operation: &[u8]| client.status(&[&root, operation]);
     assert_eq!(in_root(&mut client, &make_directory(b"made")), 0);
-    // Who has no session in which the call is known.
+    // A client without a session that could identify the call.
     let mut again = Client::connect(&service, b"two", 0);
     for (operation, status) in [
         (make_directory(b"made"), EXIST),

@@ -1,4 +1,4 @@
-//! What clients take back at the next server, and what others wait for.
+//! Reclaims at the next server, and the delays that they cause for other clients.
 
 use file_system::{Guard, Identity, Make, Receipt, SetAttributes};
 
@@ -10,7 +10,8 @@ const ROOT: Identity = Identity {
     groups: Vec::new(),
 };
 
-/// After a restart a client takes back its file and its lock; others get nothing new until it is done, or the time for that is over.
+/// After a restart a client reclaims its file and its lock. Other clients get no conflicting state
+/// until it is done, or until the grace period is over.
 #[test]
 fn a_client_takes_back_what_it_had_at_the_server_before() {
     let (home, _) = shared("", 5, EVERYTHING);
@@ -19,7 +20,7 @@ fn a_client_takes_back_what_it_had_at_the_server_before() {
     let mut client = Client::connect(&before, b"one", 0);
     let open = client
         .open(b"file", 3, 2)
-        .expect("it is free, and nobody is waited for");
+        .expect("it is free, and no reclaim is awaited");
     assert_eq!(client.lock(b"file", &open, b"l", 0, 10), 0);
     drop(before);
     let after = record.serve(&home, 8);
@@ -49,7 +50,8 @@ fn a_client_takes_back_what_it_had_at_the_server_before() {
     );
 }
 
-/// What a client that does not come back had is somebody else's after the time for that. Then it is too late at the next server, too.
+/// State of a client that does not return is available to other clients after the grace period. A
+/// reclaim at the next server is then refused, too.
 #[test]
 fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
     let (home, _) = shared("", 5, EVERYTHING);
@@ -64,7 +66,7 @@ fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
     let Holders::Known(both) = record.holders() else {
         panic!("there are two");
     };
-    assert_eq!(both.len(), 2, "the next server waits for both");
+    assert_eq!(both.len(), 2, "the next server awaits both");
     other.now_ms = 5001;
     other.open(b"file", 3, 0).expect("it is free again");
     let Holders::Known(left) = record.holders() else {
@@ -77,7 +79,8 @@ fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
     assert_eq!(late.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
 }
 
-/// A client that died with its server keeps others from nothing but what it may still take back.
+/// A client that died with its server blocks only requests that conflict with its reclaimable
+/// state.
 #[test]
 fn others_open_files_while_a_client_that_denied_nothing_is_waited_for() {
     let (home, _) = shared("", 5, EVERYTHING);
@@ -132,7 +135,7 @@ fn an_open_file_without_a_name_outlasts_a_file_system_that_is_closed_for_a_while
     assert_eq!(files.objects(), objects - 1, "it is freed");
 }
 
-/// What is open and locked of a file system that is closed for a while stays its client's, unless the file is not there any more.
+/// Opens and locks in a temporarily closed file system remain valid, unless the file is gone.
 #[test]
 fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
     let (home, files) = shared("", 5, EVERYTHING);
@@ -155,7 +158,7 @@ fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
     put.u32(22);
     put.opaque(&key().sign(root));
     assert_eq!(client.status(&[put.bytes()]), 10008, "DELAY");
-    // The other one has the same first file, and not the one that was made later.
+    // The other one has the same first file, but not the file that was created later.
     let elsewhere = service_of(vec![home_again.clone()]);
     let made = Client::connect(&elsewhere, b"one", 0).open(b"file", 3, 0);
     made.expect("made");
@@ -169,10 +172,10 @@ fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
     );
     other
         .open(b"later", 3, 0)
-        .expect("who denied it had another file");
+        .expect("the denial was for another file");
 }
 
-/// A client that was told that it may open files is known to the next server, whenever this one ends.
+/// A client that was granted an open is known to the next server, whenever this one stops.
 #[test]
 fn who_cannot_be_kept_is_told_to_wait_and_who_is_kept_costs_nothing() {
     let (home, _) = shared("", 5, EVERYTHING);
@@ -224,7 +227,7 @@ fn open_guarded(client: u64, name: &[u8]) -> Vec<u8> {
     open.into_bytes()
 }
 
-/// The answer was lost with the server. Nothing in the file tells who made it.
+/// The reply was lost with the server. The file itself does not identify its creator.
 #[test]
 fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
     let (home, files) = shared("", 5, EVERYTHING);
@@ -269,7 +272,7 @@ fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
     );
 }
 
-/// The receipt of a client's last change by its slot 0, as earlier releases kept it.
+/// Stores the receipt of a client's last change on slot 0, as earlier releases did.
 pub fn keep_receipt(files: &MemoryFileSystem, client: &Client, step: u32) {
     let mut place = [0; 20];
     place[..16].copy_from_slice(&client.session);
@@ -284,7 +287,7 @@ pub fn keep_receipt(files: &MemoryFileSystem, client: &Client, step: u32) {
     set.expect("root may");
 }
 
-/// A client gave its call up, and asked for something else by the slot just as the server started again.
+/// A client cancelled its call and used the slot for another call when the server restarted.
 #[test]
 fn a_slot_that_is_used_for_another_call_has_no_answer_of_the_first() {
     const BADSESSION: u32 = 10_052;
@@ -308,7 +311,7 @@ fn a_slot_that_is_used_for_another_call_has_no_answer_of_the_first() {
     assert_eq!(files.objects(), objects);
 }
 
-/// Whoever has the name by then is not concerned.
+/// A later object of that name is not affected.
 #[test]
 fn the_list_of_what_an_earlier_server_made_is_nobody_elses() {
     let (home, files) = shared("", 5, EVERYTHING);
@@ -344,7 +347,7 @@ fn the_list_of_what_an_earlier_server_made_is_nobody_elses() {
     assert_eq!((mode(b"moved"), mode(b"made")), (Ok(0o777), Ok(0o700)));
 }
 
-/// What somebody else set after a change whose answer was lost stays.
+/// An attribute that another client set after a change with a lost reply is preserved.
 #[test]
 fn attributes_that_an_earlier_server_set_are_not_set_again() {
     let (home, files) = shared("", 5, EVERYTHING);

@@ -1,4 +1,5 @@
-//! One client has many users, and one state id for all of them: who reads and writes by it is checked.
+//! One client has many users and one stateid for all of them: the user of each read and write is
+//! checked.
 
 use super::*;
 use file_system::{Guard, Identity, SetAttributes};
@@ -8,7 +9,7 @@ const ACCESS: u32 = 13;
 const OWNER: u32 = 1000;
 const OTHER: u32 = 2000;
 
-/// An operation on the contents of the current file by a state id.
+/// An operation on the contents of the current file with a stateid.
 fn by_state(operation: u32, id: &[u8], more: &[u32]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(operation);
@@ -17,7 +18,7 @@ fn by_state(operation: u32, id: &[u8], more: &[u32]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// All operations that take a state id of an open and use the contents, with what they are called.
+/// All operations with a stateid of an open that use the contents, with their names.
 fn operations(id: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut write = Writer::new();
     write.append(&by_state(38, id, &[0, 0, 2]));
@@ -65,7 +66,8 @@ fn nobody_reads_or_writes_by_the_state_id_of_another_user() {
         .expect("it was made")
         .node;
     files.write(node, 0, b"contents").expect("written");
-    // The client says so by itself (RFC 8881, 8.2.2): state ids with the sequence 0 are the last ones.
+    // The client sends it like this (RFC 8881, 8.2.2): stateids with sequence 0 mean the most
+    // recent one.
     let id = [&[0; 4], &id[4..]].concat();
     let mut status = |uid: u32, operation: &[u8]| {
         client.uid = uid;
@@ -84,7 +86,8 @@ fn nobody_reads_or_writes_by_the_state_id_of_another_user() {
     }
 }
 
-/// An open that two users share is not what one of them may do: each is known by what it opened itself.
+/// An open that two users share does not combine their rights: each has only the access of its own
+/// open.
 #[test]
 fn who_opened_for_reading_does_not_write_by_the_open_of_another_user() {
     let (home, files) = shared("", 1, EVERYTHING);

@@ -17,12 +17,12 @@ const NO_GRACE: u32 = 10033;
 
 const RENEW: u32 = 30;
 
-/// A client without sessions, with one owner of opens. What it asks has another transaction each time.
+/// A client without sessions, with one open owner. Each request has a new transaction ID.
 struct Old {
     service: Arc<Service>,
     id: u64,
     transaction: u32,
-    /// Of its owner.
+    /// The seqid of its owner.
     sequence: u32,
     now_ms: u64,
 }
@@ -36,7 +36,7 @@ fn compound_0(operations: &[&[u8]]) -> Vec<u8> {
     compound
 }
 
-/// `SETCLIENTID` (35) with a callback that is nowhere.
+/// `SETCLIENTID` (35) with an unreachable callback.
 pub(super) fn set_client(name: &[u8], verifier: u64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(35);
@@ -49,7 +49,7 @@ pub(super) fn set_client(name: &[u8], verifier: u64) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// An operation whose first argument is the number of a client.
+/// An operation with a client ID as its first argument.
 fn of_client(operation: u32, client: u64) -> Writer {
     let mut writer = Writer::new();
     writer.u32(operation);
@@ -57,7 +57,7 @@ fn of_client(operation: u32, client: u64) -> Writer {
     writer
 }
 
-/// `OPEN_CONFIRM` (20), `OPEN_DOWNGRADE` (21) or `READ` (25): a state id, and words.
+/// `OPEN_CONFIRM` (20), `OPEN_DOWNGRADE` (21) or `READ` (25): a stateid, and words.
 fn of_state(operation: u32, id: &StateId, more: &[u32]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(operation);
@@ -74,7 +74,7 @@ fn close(sequence: u32, id: &StateId) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// What follows the status of the last operation, if it has so many bytes.
+/// The last bytes of a reply.
 fn tail<const BYTES: usize>(answer: &[u8]) -> [u8; BYTES] {
     *answer.last_chunk().expect("an answer")
 }
@@ -152,7 +152,7 @@ impl Old {
         status_of(&self.ask(operations))
     }
 
-    /// `OPEN` (18) by its owner: what is made if it is not there, or what is taken back.
+    /// `OPEN` (18) by its owner: of a name, created if missing, or a reclaim.
     fn open_bytes(&self, name: Option<&[u8]>, access: u32, deny: u32) -> Vec<u8> {
         let mut open = Writer::new();
         for word in [18, self.sequence, access, deny] {
@@ -172,7 +172,7 @@ impl Old {
         open.into_bytes()
     }
 
-    /// Opens a file of the root; its state id, and whether it has to be confirmed.
+    /// Opens a file of the root. Returns its stateid, and whether it must be confirmed.
     fn open_unconfirmed(
         &mut self,
         name: &[u8],
@@ -182,11 +182,11 @@ impl Old {
         self.sequence += 1;
         let open = self.open_bytes(Some(name), access, deny);
         let answer = self.ask(&[&words(&[24]), &open]);
-        // Behind the state id are a change of 20 bytes and the flags.
+        // The stateid is followed by a change of 20 bytes and the flags.
         first_state(&answer, 28).map(|id| (id, answer[28 + 16 + 20 + 3] & 2 != 0))
     }
 
-    /// The same, confirmed if that has to be.
+    /// Opens a file of the root and confirms the owner if necessary.
     fn open(&mut self, name: &[u8], access: u32, deny: u32) -> Result<StateId, u32> {
         match self.open_unconfirmed(name, access, deny)? {
             (id, false) => Ok(id),
@@ -207,7 +207,7 @@ impl Old {
         first_state(&answer, 36)
     }
 
-    /// Locks bytes for writing by a new owner.
+    /// Write-locks bytes with a new owner.
     fn lock(
         &mut self,
         name: &[u8],
@@ -264,7 +264,8 @@ fn a_new_owner_confirms_its_open_before_it_uses_it() {
     assert_eq!(client.read(b"other", &other), OK);
 }
 
-/// Neither what opens, nor what locks, nor what closes is done twice; what comes out of turn is refused.
+/// A retransmitted open, lock or close is not executed twice, and a request out of sequence is
+/// refused.
 #[test]
 fn the_last_request_of_an_owner_is_answered_as_the_first_time() {
     let mut client = Old::connect(&service(), b"one", 0);
@@ -298,7 +299,8 @@ fn the_last_request_of_an_owner_is_answered_as_the_first_time() {
     assert_eq!(status_of(&close(sequence + 1)), BAD_STATEID, "it is gone");
 }
 
-/// The answer was lost with the server. Without sessions the call is known by its transaction and by where it comes from.
+/// The reply was lost with the server. Without sessions the call is identified by its transaction
+/// ID and its source.
 #[test]
 fn a_change_of_names_is_made_once_also_by_another_server() {
     let (home, files) = shared("", 5, EVERYTHING);
@@ -334,7 +336,7 @@ fn a_client_that_has_started_again_has_nothing_and_others_do_not_take_its_name()
     );
     assert_eq!(before.read(b"file", &id), OK);
     let answer = send(&service, 1000, 0, &compound_0(&[&set_client(b"one", 2)]));
-    // With an address of who has it.
+    // With the address of the holder.
     assert_eq!(status_of(&answer), CLID_INUSE);
     assert_eq!(answer.len(), 12 + 8 + 8 + 16);
     let (mut again, confirmation) = Old::introduce(&service, b"one", 2, 0);
@@ -374,7 +376,8 @@ fn a_silent_client_loses_what_others_want_and_comes_anew_if_it_has_nothing() {
     assert_eq!(idle.open(b"file", 1, 0), Err(EXPIRED));
 }
 
-/// It never says that it is done: others wait until it asks for something new. It may still take back what nobody else got.
+/// The client never reports that it is done: other clients are delayed until it requests new state.
+/// It may still reclaim state that no other client has obtained.
 #[test]
 fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
     let (home, _) = shared("", 5, EVERYTHING);
@@ -414,7 +417,7 @@ fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
     assert_eq!(other.lock(b"file", &theirs, b"l", 50, 1), GRACE);
     back.open(b"new", 3, 0).expect("it goes on");
     back.lock(b"file", &open, (10, 10), true)
-        .expect("nobody else can have got it");
+        .expect("no other client can have obtained it");
     assert_eq!(other.lock(b"file", &theirs, b"l", 50, 1), OK);
     assert_eq!(back.lock(b"file", &open, (20, 10), true), Err(NO_GRACE));
     back.lock(b"file", &open, (20, 10), false)
@@ -422,7 +425,8 @@ fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
     assert_eq!(other.lock(b"file", &theirs, b"l", 5, 1), 10010, "DENIED");
 }
 
-/// Who has nothing and is silent is not waited for at the next server; it is known again before it is told that it has something.
+/// A client without state and a current lease is not awaited by the next server. It is recorded
+/// again before new state is granted to it.
 #[test]
 fn a_client_is_known_to_the_next_server_from_its_first_open_on() {
     let (home, _) = shared("", 5, EVERYTHING);
@@ -489,7 +493,7 @@ fn locks_go_with_their_file_or_with_their_owner() {
     assert_eq!(other.lock(b"file", &theirs, b"l", 5, 1), OK);
 }
 
-/// `LOCKT` (13) of everything for another owner.
+/// `LOCKT` (13) of the whole file for another owner.
 #[test]
 fn ranges_of_an_owner_that_touch_are_one() {
     let mut client = Old::connect(&service(), b"one", 0);
@@ -517,7 +521,7 @@ fn ranges_of_an_owner_that_touch_are_one() {
     assert_eq!(answer[36..52], words(&[0, 10, 0, 40]));
 }
 
-/// Somebody knows the state id of an open of another user.
+/// A user has the stateid of an open of another user.
 #[test]
 fn an_open_gives_no_rights_to_others() {
     let service = service();
@@ -529,7 +533,7 @@ fn an_open_gives_no_rights_to_others() {
     assert_eq!(status_of(&send(&service, 1000, 0, &call)), 13, "ACCESS");
 }
 
-/// A client reads what is around the bytes that it writes.
+/// A client reads around the bytes that it writes.
 #[test]
 fn an_open_for_writing_reads_what_nobody_denies() {
     let service = service();
@@ -555,7 +559,7 @@ fn each_minor_version_has_its_own_operations_and_attributes() {
     let renew = of_client(RENEW, client.id);
     let mut other = Client::connect(&service, b"two", 0);
     assert_eq!(other.status(&[renew.bytes()]), 10004, "NOTSUPP");
-    // GETATTR of suppattr_exclcreat is answered with no attribute.
+    // GETATTR of suppattr_exclcreat returns no attribute.
     let getattr = words(&[9, 3, 0, 0, 1 << 11]);
     assert_eq!(tail::<8>(&client.ask(&[&words(&[24]), &getattr])), [0; 8]);
     assert_ne!(tail::<8>(&other.ask(&[&words(&[24]), &getattr])), [0; 8]);
