@@ -1,6 +1,6 @@
-//! Serves files in memory over NFS, to try clients on:
-//! `memory_nfs LEASE_SECONDS [--keytab FILE SEC] ADDRESS...`, where an address is `127.0.0.1:2049`, and `SEC` says how calls have to be secured, such as
-//! `krb5p`. Prints the addresses when it listens, and serves until its standard input ends.
+//! Serves files in memory over NFS, to test clients: `memory_nfs LEASE_SECONDS [--keytab FILE SEC]
+//! ADDRESS...`, where an address is `127.0.0.1:2049`, and `SEC` is the security flavor, such as
+//! `krb5p`. Prints the addresses when it listens, and serves until the end of its standard input.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use nfs::server::{DesiredState, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::Presentation;
 
-/// Bytes that the files may have in all.
+/// Maximum bytes of all files.
 const BYTES_MAX: u64 = 1 << 30;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

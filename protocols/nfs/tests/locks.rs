@@ -1,5 +1,5 @@
-//! A server on sockets, and a host that locks over NFS 3: it finds the server's programs, waits for a lock, is called back, and takes back
-//! what it had at the server before.
+//! A server on sockets and an NFS 3 host with locks: it uses the port mapper, blocks on a lock,
+//! receives a callback, and reclaims its locks after a restart.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -38,7 +38,7 @@ impl ClientRecord for Record {
     }
 }
 
-/// What a call says besides its arguments: its number, and the program, version and procedure.
+/// The header of a call: transaction ID, program, version and procedure.
 fn header(number: u32, (program, version): (u32, u32), procedure: u32) -> Writer {
     let mut call = Writer::new();
     for word in [number, 0, 2, program, version, procedure] {
@@ -51,7 +51,7 @@ fn header(number: u32, (program, version): (u32, u32), procedure: u32) -> Writer
     call
 }
 
-/// The results of an answer.
+/// Returns the results of a reply.
 fn results(answer: &[u8]) -> Vec<u8> {
     let accepted: Vec<u8> = [1_u32, 0, 0, 0, 0]
         .iter()
@@ -95,7 +95,7 @@ fn call_by(
     results(&answer)
 }
 
-/// The same in a datagram.
+/// Sends a call in a datagram.
 fn tell(to: SocketAddr, program: (u32, u32), procedure: u32, arguments: &Writer) -> Vec<u8> {
     let mut call = header(8, program, procedure);
     call.append(arguments.bytes());
@@ -107,7 +107,7 @@ fn tell(to: SocketAddr, program: (u32, u32), procedure: u32, arguments: &Writer)
     results(&answer[..length])
 }
 
-/// What a host has: rpcbind, which names this very socket for every program.
+/// The RPC programs of a host: rpcbind, which returns the port of this socket for every one.
 struct Host(UdpSocket);
 
 impl Host {
@@ -121,7 +121,7 @@ impl Host {
         self.0.local_addr().expect("an address").port()
     }
 
-    /// Answers until the server calls such a procedure; its arguments.
+    /// Replies until the server calls this procedure. Returns its arguments.
     fn is_called(&self, program: (u32, u32), procedure: u32) -> Vec<u8> {
         loop {
             let mut bytes = [0; 2048];
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// A server, and where it serves files and where it says which programs there are.
+    /// Starts a server. Returns it with its NFS address and its port mapper address.
     fn serve(&self) -> (NfsServer, SocketAddr, SocketAddr) {
         self.serve_by("rw=127.0.0.0/8,no_root_squash,insecure", <_>::default())
     }
@@ -231,7 +231,7 @@ impl World {
         (server, files, ports)
     }
 
-    /// The whole file, for a process of a host.
+    /// Appends a lock of the whole file for a process of a host.
     fn write_lock(&self, host: &str, call: &mut Writer) {
         call.opaque(host.as_bytes());
         call.opaque(&key().sign(self.file));
@@ -285,7 +285,7 @@ fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
     granted.boolean(true);
     world.write_lock("b", &mut granted);
     assert_eq!(world.host.is_called(NLM, GRANTED), granted.into_bytes());
-    // As if it was killed: it says nothing, and what it kept stays.
+    // As if the server was killed: it sends nothing, and its record remains.
     drop(server);
     let (_server, files, ports) = world.serve();
     let told = world.host.is_called(NSM, NOTIFY);
@@ -296,7 +296,7 @@ fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
     );
     assert_eq!(world.lock(files, "b", false, true), IS_GRANTED);
     assert_ne!(world.lock(files, "a", false, false), IS_GRANTED);
-    // The host starts again: nothing of it is left.
+    // The host restarts: its state is removed.
     let mut starts = Writer::new();
     starts.opaque(b"b");
     starts.u32(5);
@@ -332,7 +332,7 @@ fn files_are_not_served_where_programs_are_told_and_the_other_way_round() {
     }
 }
 
-/// `mount` looks whether somebody answers, from a port that is not its own.
+/// `mount` probes the server from an unprivileged port.
 #[test]
 fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_else() {
     let world = World::new();

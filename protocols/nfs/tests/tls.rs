@@ -1,4 +1,4 @@
-//! RPC with TLS (RFC 9289): begun by a call, and asked for by shares.
+//! RPC with TLS (RFC 9289): started by a call, and required by shares.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serving::TlsFiles;
 
-/// The answer takes no longer.
+/// Time-out of a reply.
 const ANSWER: Duration = Duration::from_secs(20);
 const TRANSACTION: u32 = 7;
 const MOUNT: u32 = 100_005;
@@ -26,7 +26,7 @@ const EXPORT: u32 = 5;
 const NONE: u32 = 0;
 const TLS: u32 = 7;
 
-/// A server with a share for each way to secure a connection, and its files.
+/// A server with one share for each transport security, and its files.
 struct Stand {
     server: NfsServer,
     folder: tempfile::TempDir,
@@ -105,7 +105,7 @@ impl Stand {
         stream
     }
 
-    /// TLS on a new connection, with a certificate or without.
+    /// Starts TLS on a new connection, with a certificate or without.
     fn secured(
         &self,
         shows: bool,
@@ -134,7 +134,7 @@ impl Stand {
     }
 }
 
-/// The answer to the call that asks for TLS (section 4.1): accepted, with a verifier that says so.
+/// The reply to the probe for TLS (section 4.1): accepted, with the verifier `STARTTLS`.
 const STARTTLS: &[u8] = b"\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x08STARTTLS\0\0\0\0";
 
 fn der(made: &Made) -> CertificateDer<'static> {
@@ -174,7 +174,7 @@ fn answer(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
     Ok(record)
 }
 
-/// Which shares a client is told of.
+/// Returns the exports that a client sees.
 fn told(stream: &mut (impl Read + Write)) -> Vec<&'static str> {
     call(stream, MOUNT, 3, EXPORT, NONE);
     let record = answer(stream).expect("an answer");
@@ -200,7 +200,7 @@ fn a_share_is_for_connections_that_are_secured_as_it_says() {
         known.conn.protocol_version(),
         Some(rustls::ProtocolVersion::TLSv1_3)
     );
-    // A client may name no protocol.
+    // A client may send no ALPN protocol.
     assert_eq!(told(&mut stand.secured(true, &[])), ["any", "tls", "known"]);
 }
 
@@ -248,7 +248,7 @@ fn without_files_there_is_no_tls() {
     call(&mut stream, NFS, 4, 0, TLS);
     let denied = b"\0\0\0\x07\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01";
     assert_eq!(answer(&mut stream).expect("an answer"), denied);
-    // The connection goes on in the clear.
+    // The connection continues in plain text.
     assert_eq!(told(&mut stream), ["any"]);
 }
 

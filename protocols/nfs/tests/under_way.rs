@@ -1,4 +1,4 @@
-//! Calls of one client that are under way at the same time, on a slow disk.
+//! Concurrent calls of one client on a slow disk.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -39,7 +39,7 @@ fn commit(number: u32, file: &[u8]) -> Vec<u8> {
     call(number, COMMIT, file, &[0, 0, 0])
 }
 
-/// The number of the call that is answered next.
+/// Returns the transaction ID of the next reply.
 fn answered(stream: &mut TcpStream) -> u32 {
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).expect("an answer");
@@ -88,7 +88,7 @@ fn wait_for_commits(files: &MemoryFileSystem, count: u64) {
     }
 }
 
-/// A file of such bytes, and its handle.
+/// Creates a file with these bytes. Returns its handle.
 fn one_file(bytes: &[u8]) -> (Arc<MemoryFileSystem>, Vec<u8>) {
     let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
     let root = Identity {
@@ -112,7 +112,7 @@ fn a_commit_beside_another_keeps_no_later_call_waiting() {
     let both = [commit(1, &file), call(2, GETATTR, &file, &[])].concat();
     stream.write_all(&both).expect("sent");
     assert_eq!(answered(&mut stream), 2);
-    // Nothing is behind this one when it is read.
+    // No call follows when this one is read.
     stream.write_all(&commit(3, &file)).expect("sent");
     wait_for_commits(&files, 2);
     let look = call(4, GETATTR, &file, &[]);
@@ -124,7 +124,8 @@ fn a_commit_beside_another_keeps_no_later_call_waiting() {
     assert_eq!(last, [1, 3]);
 }
 
-/// A long read is handed to a worker, so that what is behind it need not wait. More commits than there are workers wait for the disks.
+/// A long read is passed to a worker, so that the following calls need not wait. More commits than
+/// workers are blocked on the disks.
 #[test]
 fn commits_keep_no_long_read_waiting() {
     const BYTES: u32 = 128 << 10;

@@ -1,4 +1,4 @@
-//! A client of NFS 4.1 with one session, as small as a load allows.
+//! A minimal client of NFS 4.1 with one session.
 
 use std::io::{BufReader, Read, Write};
 use std::mem;
@@ -35,10 +35,10 @@ const RECLAIM_COMPLETE: u32 = 58;
 
 const DIRECTORY: u32 = 2;
 const READS_AND_WRITES: u32 = 3;
-/// The bit of `mode` in the second word of a bitmap, and what it is set to.
+/// The bitmap with `mode`, and its value.
 const MODE: [u32; 4] = [2, 0, 2, 4];
 const STATEID_BYTES: usize = 16;
-/// What a client of Linux asks for of each file that it opens or looks at.
+/// The attributes that the Linux client requests for each file that it opens or looks up.
 const ATTRIBUTES: [u32; 3] = [2, 0x0010_011a, 0x00b0_a23a];
 const UNCHECKED: [u32; 2] = [1, 0];
 const HANDLE_BYTES_MAX: usize = 128;
@@ -46,10 +46,10 @@ const HANDLE_BYTES_MAX: usize = 128;
 const UNSTABLE: u32 = 0;
 /// `FILE_SYNC4`.
 const FILE_SYNC: u32 = 2;
-/// The state that the operation before has left.
+/// The current stateid of the compound.
 pub const CURRENT: [u8; STATEID_BYTES] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Operations of a compound.
+/// The operations of a compound.
 #[derive(Default)]
 pub struct Compound {
     count: u32,
@@ -89,7 +89,7 @@ impl Compound {
         self.add(REMOVE).opaque(name.as_bytes());
     }
 
-    /// Opens a file, and makes it if it is not there.
+    /// Opens a file and creates it if it is missing.
     pub fn open(&mut self, client: u64, name: &str) {
         let out = self.begin_open(client);
         for word in UNCHECKED.into_iter().chain(MODE) {
@@ -100,7 +100,7 @@ impl Compound {
         out.opaque(name.as_bytes());
     }
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub fn open_existing(&mut self, client: u64, name: &str) {
         let out = self.begin_open(client);
         out.u32(0);
@@ -118,7 +118,7 @@ impl Compound {
         out
     }
 
-    /// What comes after an open, as a client needs it. [`opened`] reads the results.
+    /// Adds the operations that a client sends after an open. [`opened`] reads the results.
     pub fn look_at_opened(&mut self) {
         self.add(GETFH);
         self.attributes();
@@ -131,12 +131,12 @@ impl Compound {
         out.u32(bytes as u32);
     }
 
-    /// A write that a commit makes durable.
+    /// Writes unstable data.
     pub fn write(&mut self, state: &[u8], at: u64, data: &[u8]) {
         self.write_as(UNSTABLE, state, at, data);
     }
 
-    /// A write that is durable when it is answered.
+    /// Writes data that is durable when the reply arrives.
     pub fn write_durably(&mut self, state: &[u8], at: u64, data: &[u8]) {
         self.write_as(FILE_SYNC, state, at, data);
     }
@@ -162,35 +162,36 @@ impl Compound {
     }
 }
 
-/// The state and the handle in the results of `PUTFH`, an open and [`Compound::look_at_opened`].
+/// Returns stateid and handle from the results of `PUTFH`, an open and
+/// [`Compound::look_at_opened`].
 pub fn opened(results: &[u8]) -> Done<(Vec<u8>, Vec<u8>)> {
     let mut reader = Reader::new(results);
     reader.fixed(16)?;
     let state = reader.fixed(STATEID_BYTES)?.to_vec();
-    // The change of the folder, and flags.
+    // The change of the directory, and flags.
     reader.fixed(20 + 4)?;
     for _ in 0..reader.u32()? {
         reader.u32()?;
     }
     if reader.u32()? != 0 {
-        return Err("a delegation, which was not asked for".into());
+        return Err("an unexpected delegation".into());
     }
     reader.fixed(8)?;
     Ok((state, reader.opaque(HANDLE_BYTES_MAX)?.to_vec()))
 }
 
-/// Who says which calls come next.
+/// Generates the calls.
 pub trait Calls {
-    /// Puts the operations of the next call into `compound`. False: it is the last one.
+    /// Adds the operations of the next call to `compound`. Returns false if it is the last one.
     fn next(&mut self, slot: u32, compound: &mut Compound) -> bool;
 
-    /// The call in this slot has these results.
+    /// Handles the results of the call in this slot.
     fn answered(&mut self, _slot: u32, _results: &[u8]) -> Done {
         Ok(())
     }
 }
 
-/// Calls of which only the number of answers counts.
+/// Calls of which only the replies are counted.
 impl<F: FnMut(&mut Compound) -> bool> Calls for F {
     fn next(&mut self, _slot: u32, compound: &mut Compound) -> bool {
         self(compound)
@@ -267,7 +268,7 @@ impl Client {
         Ok(())
     }
 
-    /// Queues a call, in a slot of the session if one is named.
+    /// Queues a call, in a slot of the session if one is given.
     fn queue(&mut self, slot: Option<u32>, compound: &Compound) {
         let mut record = Writer::with_capacity(256 + compound.writer.len());
         let transaction = slot.unwrap_or(u32::MAX);
@@ -293,7 +294,8 @@ impl Client {
         self.output.extend_from_slice(record.bytes());
     }
 
-    /// From now on a thread sends: large calls and large answers may be under way at the same time, and neither waits for the other.
+    /// Sends from a separate thread from now on, so that large calls and large replies can be in
+    /// progress at the same time.
     pub fn send_apart(&mut self) -> Done {
         let mut stream = self.input.get_ref().try_clone()?;
         let (sender, calls) = mpsc::channel::<Vec<u8>>();
@@ -313,7 +315,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes the next answer: its slot, and the results behind the one of `SEQUENCE`.
+    /// Receives the next reply. Returns its slot, and the results after the one of `SEQUENCE`.
     fn receive(&mut self) -> Done<(u32, Vec<u8>)> {
         let mut mark = [0; 4];
         self.input.read_exact(&mut mark)?;
@@ -344,7 +346,7 @@ impl Client {
         Ok(self.receive()?.1)
     }
 
-    /// The handle of a path.
+    /// Returns the handle of a path.
     pub fn handle(&mut self, path: &str) -> Done<Vec<u8>> {
         let mut walk = Compound::default();
         walk.walk(path.split('/'));
@@ -356,7 +358,7 @@ impl Client {
             .to_vec())
     }
 
-    /// Opens or makes a file; its state id and its handle.
+    /// Opens or creates a file. Returns stateid and handle.
     pub fn open(&mut self, folder: &[u8], name: &str) -> Done<(Vec<u8>, Vec<u8>)> {
         let mut open = Compound::default();
         open.handle(folder);
@@ -365,7 +367,7 @@ impl Client {
         opened(&self.call(Some(0), &open)?)
     }
 
-    /// Makes a directory; its handle.
+    /// Creates a directory. Returns its handle.
     pub fn make_folder(&mut self, path: &str, name: &str) -> Done<Vec<u8>> {
         let mut make = Compound::default();
         make.walk(path.split('/'));
@@ -379,7 +381,7 @@ impl Client {
         self.handle(&format!("{path}/{name}"))
     }
 
-    /// Keeps as many calls under way as there are slots, until the time is over; how many were answered.
+    /// Runs calls in all slots until the time is over. Returns the number of replies.
     pub fn run(&mut self, seconds: f64, calls: &mut impl Calls) -> Done<u64> {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         let mut under_way = 0;

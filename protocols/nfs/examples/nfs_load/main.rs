@@ -1,13 +1,15 @@
-//! A load on a server of NFS 4.1, ours or another: `nfs_load ADDRESS PATH LOAD BYTES DEPTH SECONDS FILE_MIB`.
+//! A load generator for NFS 4.1 servers: `nfs_load ADDRESS PATH LOAD BYTES DEPTH SECONDS FILE_MIB`.
 //!
-//! PATH is a file system, such as `tank/home`. `fill` writes its file `load`; `read` reads from random places of it, so many BYTES at once;
-//! `write` writes it from its start on, over and over, and ends with a commit; `rewrite` writes to random places of it, and ends with a commit;
-//! `rewrite-durably` does so with writes that are durable when they are answered, which is what Linux's client makes of the single write of a
-//! program that opened the file with `O_DIRECT`; `create` makes empty files in a directory of its own. So many calls as DEPTH are under way at
-//! any time. The program prints how many operations were answered, and in how many seconds.
+//! PATH is a file system, such as `tank/home`. `fill` writes its file `load`. `read` reads BYTES at
+//! random offsets of the file. `write` writes it sequentially, in a loop, followed by a commit.
+//! `rewrite` writes at random offsets, followed by a commit. `rewrite-durably` does so with stable
+//! writes, which the Linux client sends for a single write to a file that was opened with
+//! `O_DIRECT`. `create` creates empty files in a new directory. DEPTH calls are in progress at any
+//! time. The output is the number of completed operations and the seconds.
 //!
-//! LOAD may also be the name of a [personality], which has files, sizes and a depth of its own. The program says `filled` when its files
-//! are there, waits for a line, and after the load it waits for the end of its input before it removes the files.
+//! LOAD may also be the name of a [personality], with its own files, sizes and depth. It prints
+//! `filled` when its files exist, and waits for a line before the load and for the end of its input
+//! before it removes the files.
 
 mod client;
 mod personality;
@@ -24,10 +26,10 @@ type Done<T = ()> = Result<T, Failure>;
 const FILL_BYTES: usize = 1 << 20;
 const FILL_DEPTH: u32 = 4;
 
-/// Adds a write of these bytes: of a state, and where.
+/// Adds a write of bytes, given a stateid and an offset.
 type WriteCall = fn(&mut Compound, &[u8], u64, &[u8]);
 
-/// What is asked for.
+/// The parameters.
 struct Load {
     bytes: usize,
     seconds: f64,
@@ -35,7 +37,8 @@ struct Load {
 }
 
 impl Load {
-    /// Each time another block of the file: an odd step near the golden section comes to every place, and no read-ahead knows the next one.
+    /// Returns a different block of the file each time: an odd step near the golden section reaches
+    /// every block, and defeats read-ahead.
     fn places(&self) -> impl FnMut() -> u64 {
         let (bytes, blocks, mut place) =
             (self.bytes as u64, self.file_bytes / self.bytes as u64, 0);
@@ -71,7 +74,7 @@ impl Load {
         self.write_at(client, path, write, || (place(), true))
     }
 
-    /// Writes where it is told, until the time is over or it is told that this is the last place.
+    /// Writes at the generated offsets, until the time is over or the last offset is written.
     fn write_at(
         &self,
         client: &mut Client,
@@ -108,7 +111,7 @@ impl Load {
     }
 }
 
-/// Bytes that do not compress.
+/// Returns incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let words = (0..bytes.div_ceil(8)).flat_map(|_| {
@@ -160,7 +163,7 @@ fn main() -> Done {
     tell(operations, started)
 }
 
-/// Prints how many operations were answered since then.
+/// Prints the number of completed operations and the elapsed time.
 fn tell(operations: u64, started: Instant) -> Done {
     let seconds = started.elapsed().as_secs_f64();
     writeln!(io::stdout(), "{operations} {seconds:.6}")?;

@@ -1,9 +1,10 @@
-//! What several kinds of server are asked for, after the personalities of filebench (`workloads/*.f` of its version 1.5): the same things
-//! are done in the same order to as many files of the same sizes by as many threads, as far as it is not said here.
+//! Loads of several kinds of server, after the personalities of filebench (`workloads/*.f` of its
+//! version 1.5): the same operations in the same order on as many files of the same sizes by as
+//! many threads, except where noted.
 //!
-//! filebench does them to a mounted file system. Here each is what a client of NFS without a cache would send: one compound. A file that was
-//! written is committed before it is closed, as each client does. Two personalities have a tenth of filebench's 10,000 files, so that
-//! they are there in seconds.
+//! filebench uses a mounted file system. Here each operation is the compound that an NFS client
+//! without a cache would send. A written file is committed before it is closed, as in each client.
+//! Two personalities have a tenth of filebench's 10,000 files, so that they are created in seconds.
 
 use std::io::{self, Read, Write};
 use std::time::Instant;
@@ -11,17 +12,17 @@ use std::time::Instant;
 use crate::client::{CURRENT, Calls, Client, Compound, opened};
 use crate::{Done, noise, tell};
 
-/// A client of Linux has no more calls under way in a session: further threads wait.
+/// Maximum calls in progress of the Linux client in a session: further threads wait.
 const CALLS_MAX: u32 = 64;
 /// The shape of the sizes' gamma distribution.
 const SHAPE: f64 = 1.5;
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// An append has one byte up to so many.
+/// Maximum bytes of an append; the minimum is one.
 const APPEND_BYTES_MAX: u64 = 16 << 10;
 const FILL_SECONDS_MAX: f64 = 120.0;
 const SEED: u64 = 0x5851_f42d_4c95_7f2d;
 
-/// What a thread does: one operation.
+/// One operation of a thread.
 #[derive(Clone, Copy)]
 enum Step {
     Create,
@@ -46,12 +47,12 @@ pub struct Personality {
     name: &'static str,
     threads: u32,
     files: usize,
-    /// How many of the files are there at the begin, of a hundred.
+    /// Percentage of the files that exist at the start.
     percent: usize,
     mean_bytes: u64,
     /// Whether sizes differ.
     is_spread: bool,
-    /// What each thread does over and over: so many times these steps.
+    /// The loop of each thread: repetitions and steps.
     steps: &'static [(usize, &'static [Step])],
 }
 
@@ -111,12 +112,12 @@ impl Personality {
         ALL.into_iter().find(|personality| personality.name == name)
     }
 
-    /// How many calls are under way at any time.
+    /// Returns the number of calls in progress.
     pub fn depth(&self) -> u32 {
         self.threads.min(CALLS_MAX)
     }
 
-    /// Makes the files, has the load when told to, and removes the files when told to.
+    /// Creates the files, runs the load on request, and removes the files on request.
     pub fn perform(self, client: &mut Client, path: &str, seconds: f64) -> Done {
         client.send_apart()?;
         let folder = client.make_folder(path, &format!("{}-{}", self.name, std::process::id()))?;
@@ -137,12 +138,12 @@ impl Personality {
     }
 }
 
-/// A file that is open.
+/// An open file.
 struct File {
     number: usize,
     state: Vec<u8>,
     handle: Vec<u8>,
-    /// Whether something has been written since the last commit.
+    /// Whether data was written since the last commit.
     is_dirty: bool,
 }
 
@@ -157,23 +158,24 @@ impl File {
     }
 }
 
-/// What a thread is at.
+/// The state of a thread.
 #[derive(Default)]
 struct Thread {
-    /// The step that comes next, or is under way.
+    /// Index of the next or current step.
     at: usize,
-    /// The file that this step names.
+    /// The file of this step.
     number: usize,
     file: Option<File>,
 }
 
-/// The files, and who does something to them. A file is with one thread at a time, as in filebench.
+/// The files and threads. A file is used by one thread at a time, as in filebench.
 struct World {
     steps: Vec<Step>,
     threads: Vec<Thread>,
     folder: Vec<u8>,
     client: u64,
-    /// Of each file, whether it is there or not. One that is made again has its old size when it is written whole.
+    /// The size of each file, existing or not. A file that is created again has its old size when
+    /// it is written whole.
     planned: Vec<u64>,
     sizes: Vec<u64>,
     there: Vec<usize>,
@@ -223,7 +225,7 @@ impl World {
         }
     }
 
-    /// Makes those that are there at the begin.
+    /// Creates the initial files.
     fn fill(&mut self, client: &mut Client) -> Done {
         let mut numbers = self.there.iter();
         let mut left = self.there.len();
@@ -242,7 +244,7 @@ impl World {
         Ok(())
     }
 
-    /// Removes all files but the log.
+    /// Removes all files except the log.
     fn remove(&self, client: &mut Client) -> Done {
         let held = self
             .threads
@@ -279,7 +281,7 @@ impl World {
         }
     }
 
-    /// To a name: of a file that is there, or is not yet.
+    /// Adds a step on a name: of an existing or a new file.
     fn ask_name(&mut self, step: Step, thread: &mut Thread, compound: &mut Compound) {
         let from = if matches!(step, Create) {
             &mut self.absent
@@ -302,7 +304,7 @@ impl World {
         compound.look_at_opened();
     }
 
-    /// To the file that the thread has open.
+    /// Adds a step on the thread's open file.
     fn ask_file(&mut self, step: Step, thread: &mut Thread, compound: &mut Compound) {
         let Some(file) = &mut thread.file else { return };
         compound.handle(&file.handle);
@@ -364,7 +366,7 @@ impl Calls for World {
     }
 }
 
-/// The same numbers in each run.
+/// Returns the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -379,12 +381,13 @@ impl Random {
         self.next() % limit
     }
 
-    /// Above 0, up to 1.
+    /// Returns a number above 0 and up to 1.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A size with this mean: the sum of an exponential number and of half the square of a normal one has the shape.
+    /// Returns a size with this mean: the sum of an exponential number and of half the square of a
+    /// normal one has the shape.
     fn gamma(&mut self, mean: u64) -> u64 {
         let angle = std::f64::consts::TAU * self.unit();
         let drawn = -self.unit().ln() - self.unit().ln() * angle.cos().powi(2);

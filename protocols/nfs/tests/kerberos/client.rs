@@ -1,4 +1,5 @@
-//! A client of `RPCSEC_GSS`, by the same library as the server. What is on the wire is written down here anew.
+//! An `RPCSEC_GSS` client with the same library as the server. The wire format is implemented
+//! separately.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,15 +14,15 @@ use nfs::xdr::{Reader, Writer};
 
 use super::realm::PASSWORD;
 
-/// An answer takes no longer.
+/// Time-out of a reply.
 const ANSWER: Duration = Duration::from_secs(20);
 pub const NFS: u32 = 100_003;
 pub const MOUNT: u32 = 100_005;
 pub const GSS: u32 = 6;
-/// The service whose keys the server has.
+/// The service in the server's keytab.
 pub const SERVER: &[u8] = b"nfs@localhost";
 
-/// What an answer says.
+/// The content of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Told {
     /// The results.
@@ -41,7 +42,7 @@ impl Told {
     }
 }
 
-/// Who calls.
+/// The caller.
 pub enum Caller {
     Nobody,
     User(u32),
@@ -61,7 +62,7 @@ pub struct Client {
     pub caller: Caller,
 }
 
-/// What a user has to show: tickets are kept in it.
+/// The credential of a user, with its tickets.
 pub fn credential(user: &str) -> Cred {
     let name = Name::new(user.as_bytes(), Some(GSS_NT_USER_NAME)).expect("a name");
     let kerberos = OidSet::singleton(GSS_MECH_KRB5).expect("a set");
@@ -75,7 +76,7 @@ impl Client {
     pub fn connect(address: SocketAddr, caller: Caller) -> Self {
         let stream = TcpStream::connect(address).expect("connected");
         stream.set_read_timeout(Some(ANSWER)).expect("set");
-        // The server knows calls that are repeated by their numbers.
+        // The server detects retransmissions by transaction ID.
         static CLIENTS: AtomicU32 = AtomicU32::new(1);
         let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -85,7 +86,7 @@ impl Client {
         }
     }
 
-    /// One that is `user` by Kerberos, with calls secured by `service`.
+    /// Connects a client as a Kerberos user, with calls protected by `service`.
     pub fn log_in(address: SocketAddr, user: &str, service: u32) -> Self {
         let mut client = Self::connect(address, Caller::Nobody);
         client
@@ -94,7 +95,7 @@ impl Client {
         client
     }
 
-    /// Begins a context. The status of the server's library, if that refuses.
+    /// Establishes a context, or returns the status of the server's library.
     pub fn begin(&mut self, user: &Cred, acceptor: &[u8], service: u32) -> Result<(), Told> {
         let acceptor = Name::new(acceptor, Some(GSS_NT_HOSTBASED_SERVICE)).expect("a name");
         let flags = CtxFlags::GSS_C_MUTUAL_FLAG;
@@ -182,7 +183,7 @@ impl Client {
         header
     }
 
-    /// The record of a call.
+    /// Returns the record of a call.
     pub fn record(
         &mut self,
         (program, version, procedure): (u32, u32, u32),
@@ -191,7 +192,7 @@ impl Client {
         self.record_for(0, (program, version, procedure), arguments)
     }
 
-    /// The same, that does something with its context.
+    /// Returns the record of a call with a context operation.
     pub fn record_for(
         &mut self,
         control: u32,
@@ -238,7 +239,7 @@ impl Client {
         self.stream.write_all(&marked).expect("sent");
     }
 
-    /// The next answer, as it comes.
+    /// Receives the next reply as bytes.
     pub fn receive(&mut self) -> Vec<u8> {
         let mut mark = [0; 4];
         self.stream.read_exact(&mut mark).expect("an answer");
@@ -247,12 +248,12 @@ impl Client {
         record
     }
 
-    /// Whether the server ends the connection, without an answer before.
+    /// Whether the server closes the connection without a reply.
     pub fn is_over(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }
 
-    /// The answer to the call that was sent last, taken out of what secures it.
+    /// Receives and unwraps the reply to the last call.
     pub fn answer(&mut self) -> Told {
         let answer = self.receive();
         let transaction = Reader::new(&answer).u32().expect("a transaction");
@@ -295,7 +296,7 @@ impl Client {
             _ => return Told::Results(results),
         };
         assert_eq!(body[..4], number);
-        // What the server counts on, so that answers have the size that was agreed on.
+        // The server accounts for this overhead, so that replies have the agreed size.
         let around = answer.len() - (body.len() - 4);
         assert!(around <= if secured.service == 2 { 120 } else { 164 });
         Told::Results(body[4..].to_vec())
@@ -308,7 +309,7 @@ impl Client {
     }
 }
 
-/// What an answer says, and the checksum of its verifier, if it has one.
+/// Returns the content of a reply, and the checksum of its verifier if it has one.
 fn read(answer: &[u8]) -> (Told, Option<Vec<u8>>) {
     let mut reader = Reader::new(answer);
     let mut word = || reader.u32().expect("a word");

@@ -1,4 +1,5 @@
-//! `RPCSEC_GSS` (RFC 2203) with a key distribution center of MIT Kerberos: who clients are, how their calls are secured, and who is not let in.
+//! `RPCSEC_GSS` (RFC 2203) with a key distribution center of MIT Kerberos: identities, protection
+//! of calls, and refused clients.
 
 mod client;
 mod realm;
@@ -32,12 +33,12 @@ const MKDIR: u32 = 9;
 const REMOVE: u32 = 12;
 const READDIRPLUS: u32 = 17;
 const MNT: u32 = 1;
-/// Numbers of the services.
+/// Service numbers.
 const NONE: u32 = 1;
 const INTEGRITY: u32 = 2;
 const PRIVACY: u32 = 3;
 
-/// File systems that outlive a server.
+/// File systems that survive a server.
 struct Files {
     realm: PathBuf,
     all: Vec<(&'static str, &'static str, Arc<MemoryFileSystem>)>,
@@ -118,7 +119,7 @@ impl Stand<'_> {
     }
 }
 
-/// The handle of a share, and the flavors that a client of version 3 is told.
+/// Mounts a share. Returns its handle and the flavors in the reply.
 fn mount(client: &mut Client, share: &str) -> (Vec<u8>, Vec<u32>) {
     let mut arguments = Writer::new();
     arguments.opaque(format!("/{share}").as_bytes());
@@ -138,7 +139,7 @@ fn name_in(directory: &[u8], name: &str) -> Writer {
     arguments
 }
 
-/// Makes a file: its handle, its user and its group.
+/// Creates a file. Returns its handle, user and group.
 fn create(client: &mut Client, directory: &[u8], name: &str) -> Result<(Vec<u8>, u32, u32), Told> {
     let mut arguments = name_in(directory, name);
     for _ in 0..7 {
@@ -156,7 +157,8 @@ fn create(client: &mut Client, directory: &[u8], name: &str) -> Result<(Vec<u8>,
     Ok((handle, words[3], words[4]))
 }
 
-/// The status of a compound of version 4.0 that goes to a share, and what its last operation says.
+/// Sends a compound of version 4.0 that enters a share. Returns its status and the results of the
+/// last operation.
 fn walk(client: &mut Client, share: &str, last: &[u32]) -> (u32, Vec<u8>) {
     let mut arguments = Writer::new();
     for word in [0, 0, 3, 24, 15] {
@@ -182,7 +184,7 @@ fn a_client_is_the_user_of_its_principal_in_each_way() {
                     create(&mut client, &any, &format!("f{service}")).expect("made");
                 assert_eq!((uid, gid), (1, 1), "{service}");
             }
-            // Whom nobody knows, and machines, are nobody; root is squashed as everywhere.
+            // Unknown users and host principals are mapped to `nobody`; root is squashed as usual.
             for (user, uid) in [("stranger", 77), ("root/admin", 77), ("root", 65_534)] {
                 let share = if uid == 77 { "private" } else { "any" };
                 let mut client = stand.log_in(user, PRIVACY);
@@ -220,7 +222,7 @@ fn a_share_is_for_calls_that_are_secured_as_it_says() {
             );
             let (any, _) = mount(&mut weak, "numbers");
             assert_eq!(create(&mut weak, &any, "no"), Err(Told::Denied(TOO_WEAK)));
-            // GETFH; and the same in the place where LOOKUP leads to.
+            // GETFH, and the same on the directory that LOOKUP reaches.
             const WRONGSEC: u32 = 10_016;
             let statuses: Vec<u32> = ["any", "private", "numbers"]
                 .map(|share| walk(&mut weak, share, &[10]).0)
@@ -228,7 +230,7 @@ fn a_share_is_for_calls_that_are_secured_as_it_says() {
             assert_eq!(statuses, [0, WRONGSEC, WRONGSEC]);
             let mut good = stand.log_in("daemon", INTEGRITY);
             assert_eq!(walk(&mut good, "private", &[10]).0, 0);
-            // PUTROOTFH and SECINFO: both ways, the better one first.
+            // PUTROOTFH and SECINFO: both flavors, the better one first.
             let mut arguments = Writer::new();
             for word in [0, 0, 2, 24, 33] {
                 arguments.u32(word);
@@ -247,7 +249,7 @@ fn a_share_is_for_calls_that_are_secured_as_it_says() {
     );
 }
 
-/// The results of operations of version 4.0 that begin at a handle.
+/// Returns the results of version 4.0 operations that start at a handle.
 fn at(client: &mut Client, handle: &[u8], count: u32, operations: &[u8]) -> Vec<u8> {
     let mut arguments = Writer::new();
     for word in [0, 0, count + 1, 22] {
@@ -258,7 +260,7 @@ fn at(client: &mut Client, handle: &[u8], count: u32, operations: &[u8]) -> Vec<
     client.call((NFS, 4, 1), arguments.bytes()).results()
 }
 
-/// A directory with such a mode.
+/// Creates a directory with this mode.
 fn make_directory(client: &mut Client, parent: &[u8], name: &str, mode: u32) -> Vec<u8> {
     let mut arguments = name_in(parent, name);
     for word in [1, mode, 0, 0, 0, 0, 0] {
@@ -270,7 +272,7 @@ fn make_directory(client: &mut Client, parent: &[u8], name: &str, mode: u32) -> 
     reader.opaque(64).expect("a handle").to_vec()
 }
 
-/// Whoever says by numbers that it is somebody finds out neither which names there are, nor what the root of a file system looks like.
+/// An AUTH_SYS client can discover neither names nor the attributes of the root of a file system.
 #[test]
 fn nothing_is_told_of_a_share_to_calls_that_are_not_secured_as_it_says() {
     within(
@@ -294,7 +296,7 @@ fn nothing_is_told_of_a_share_to_calls_that_are_not_secured_as_it_says() {
                 })
             });
             assert_eq!(answers[0], answers[1]);
-            // LOOKUP is refused. SECINFO tells how to ask.
+            // LOOKUP is refused. SECINFO returns the accepted flavors.
             let statuses = answers[0].clone().map(|answer| answer[..4].to_vec());
             assert_eq!(statuses, [10_016_u32.to_be_bytes(), [0; 4]]);
 
@@ -304,7 +306,8 @@ fn nothing_is_told_of_a_share_to_calls_that_are_not_secured_as_it_says() {
                 let results = numbers.call((MOUNT, 3, MNT), arguments.bytes()).results();
                 Reader::new(&results).u32().expect("a status")
             };
-            // Linux mounts by numbers; what nobody may look into is closed to it.
+            // Linux mounts with AUTH_SYS. A directory that is not readable by all users is closed
+            // to it.
             let paths = [
                 "/private/open",
                 "/private/closed/within",
@@ -314,7 +317,7 @@ fn nothing_is_told_of_a_share_to_calls_that_are_not_secured_as_it_says() {
             let good_mount = mount(&mut good, "private/closed/within");
             assert_eq!(good_mount.1, [390_005, 390_004]);
 
-            // READDIR of the root: kind and size with the error, if that is asked for; the kind alone.
+            // READDIR of the root: type and size with the error, if requested; the type alone.
             let (root, _) = mount(&mut numbers, "");
             let mut listed = |attributes: u32| {
                 let mut operation = Writer::new();
@@ -370,10 +373,10 @@ fn what_is_repeated_or_changed_on_the_way_does_nothing() {
                 let record = client.record((NFS, 3, REMOVE), name.bytes());
                 client.send(&record);
                 assert_eq!(client.answer().results()[..4], [0; 4]);
-                // Dropped: the answer that comes next is that of the next call.
+                // It was dropped: the next reply belongs to the next call.
                 client.send(&record);
                 create(&mut client, &any, "f").expect("made");
-                // Another body, another header, another number in the body.
+                // Another body, another header, another sequence number in the body.
                 let mut record = client.record((NFS, 3, REMOVE), name.bytes());
                 let last = record.len() - 8;
                 record[last] ^= 1;
@@ -438,7 +441,7 @@ fn whoever_has_no_ticket_for_the_server_is_not_let_in() {
     );
 }
 
-/// It keeps nothing else from being served, and is used as soon as it can be.
+/// An unusable keytab does not affect other clients, and is used as soon as it becomes valid.
 #[test]
 fn a_keytab_that_cannot_be_used_is_told_and_tried_again() {
     within(
@@ -459,7 +462,7 @@ fn a_keytab_that_cannot_be_used_is_told_and_tried_again() {
             stand.server.try_keytab_again();
             assert!(!is_told());
             begins().expect("let in");
-            // The same file is away for a moment.
+            // The same file is absent for a short time.
             let aside = realm.path("aside.keytab");
             std::fs::rename(&later, &aside).expect("renamed");
             stand.apply(Some("later.keytab")).expect("applied");
@@ -500,7 +503,7 @@ fn a_context_ends_with_its_ticket_and_by_the_clients_word() {
             client.secured().service = NONE;
             assert_eq!(client.answer(), Told::Results(Vec::new()));
             assert_eq!(client.call((NFS, 3, 0), b""), Told::Denied(NO_CONTEXT));
-            // A second, and what clocks may differ by.
+            // One second plus the permitted clock skew.
             let mut short = stand.log_in("short", NONE);
             let deadline = Instant::now() + Duration::from_secs(30);
             while short.call((NFS, 3, 0), b"") != Told::Denied(NO_CONTEXT) {
@@ -515,7 +518,7 @@ fn a_context_ends_with_its_ticket_and_by_the_clients_word() {
     );
 }
 
-/// The next server knows no context. Clients make another one, and go on with what they had.
+/// The next server has no contexts. Clients create new ones and retain their state.
 #[test]
 fn the_next_server_has_clients_begin_anew() {
     within("the_next_server_has_clients_begin_anew", |realm| {
@@ -539,7 +542,8 @@ fn the_next_server_has_clients_begin_anew() {
     });
 }
 
-/// A client must not wait for the answer of a call that the server cannot tell from a repeated one.
+/// A client must not wait for the reply to a call that the server cannot distinguish from a
+/// retransmission.
 #[test]
 fn a_call_behind_the_window_ends_its_connection() {
     within("a_call_behind_the_window_ends_its_connection", |realm| {
@@ -559,7 +563,8 @@ fn a_call_behind_the_window_ends_its_connection() {
     });
 }
 
-/// One network may have 1024 contexts. Those go first in which no call was made, then those of the principal that has most.
+/// One network may have 1024 contexts. Contexts without a call are evicted first, then those of the
+/// principal with the most contexts.
 #[test]
 fn many_contexts_of_a_network_push_out_its_oldest() {
     within("many_contexts_of_a_network_push_out_its_oldest", |realm| {

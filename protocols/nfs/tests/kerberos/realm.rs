@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where a test finds its realm, once it runs in it.
+/// The directory of the realm, set in the test process of the realm.
 const FOLDER: &str = "REALM_FOLDER";
-/// A center is there after that, or never.
+/// Time-out of the start of a center.
 const START: Duration = Duration::from_secs(20);
 /// The one password.
 pub const PASSWORD: &str = "open sesame";
 
-/// The folder of a realm that is there.
+/// The directory of a running realm.
 pub struct Realm {
     folder: PathBuf,
 }
@@ -26,7 +26,8 @@ impl Drop for Center {
     }
 }
 
-/// Runs a test in a realm of its own, in a process whose environment says where that is: the library reads that where it likes.
+/// Runs a test in a realm of its own. It uses a process with this directory in its environment,
+/// because the library reads the environment at any time.
 pub fn within(test: &str, run: impl FnOnce(&Realm)) {
     if let Some(folder) = std::env::var_os(FOLDER) {
         let folder = folder.into();
@@ -71,7 +72,7 @@ impl Realm {
         command
     }
 
-    /// Has the center's database changed.
+    /// Changes the center's database.
     pub fn administrate(&self, what: &str) {
         let mut command = self.command("/usr/sbin/kadmin.local");
         let output = command.args(["-q", what]).output().expect("kadmin.local");
@@ -79,14 +80,14 @@ impl Realm {
         assert!(output.status.success(), "{what}: {told}");
     }
 
-    /// Puts new keys of a service into a keytab. Those that are there stay.
+    /// Adds keys of a service to a keytab. Existing ones remain.
     pub fn take_keys(&self, keytab: &str, service: &str) {
         let keytab = self.path(keytab);
         self.administrate(&format!("ktadd -k {} {service}", keytab.display()));
         assert!(keytab.exists(), "kadmin.local made no keytab");
     }
 
-    /// Makes the database, and starts the center at a port that is free.
+    /// Creates the database and starts the center on a free port.
     fn start(&self) -> Center {
         for _ in 0..8 {
             let port = free_port();
@@ -145,7 +146,7 @@ fn free_port() -> u16 {
     }
 }
 
-/// Whether a center takes connections. Nothing else tells that it does.
+/// Whether a center accepts connections. It gives no other sign that it is ready.
 fn answers(center: &mut Child, port: u16) -> bool {
     let deadline = Instant::now() + START;
     while Instant::now() < deadline && center.try_wait().expect("a child").is_none() {
@@ -157,7 +158,7 @@ fn answers(center: &mut Child, port: u16) -> bool {
     false
 }
 
-/// Where the files of a realm lie.
+/// The directory of a realm.
 impl AsRef<Path> for Realm {
     fn as_ref(&self) -> &Path {
         &self.folder
