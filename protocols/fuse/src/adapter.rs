@@ -1,4 +1,4 @@
-//! What the kernel asks, as calls of a file system.
+//! Translates FUSE requests to calls of a file system.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,34 +23,35 @@ use crate::convert::{BLOCK_BYTES, attributes, errno, file_type, set_time};
 use crate::identity::{self, ROOT};
 use crate::nodes::Nodes;
 
-/// Bytes of a write, and of a read.
+/// Maximum bytes of a write and of a read.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// The kernel keeps no names: it would not ask for rights again.
+/// The kernel caches no names, because it would not check permissions again.
 const NAMES_KEPT: Duration = Duration::ZERO;
-/// So long it keeps attributes: the space that a file takes is known only after its blocks were written.
+/// The kernel caches attributes this long. The space of a file is known only after its blocks are
+/// written.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(1);
-/// Bits of a mode that a write takes away, which the kernel does not expect.
+/// Mode bits that a write clears without the kernel's knowledge.
 const SET_ID: u32 = 0o6000;
-/// A program is opened to be run (`FMODE_EXEC` of Linux).
+/// The file is opened for execution (`FMODE_EXEC` of Linux).
 const TO_BE_RUN: i32 = 0x20;
-/// Entries of a directory that are read at a time.
+/// Directory entries that are read at a time.
 const ENTRIES_MAX: usize = 128;
-/// Where `.` and `..` end.
+/// The cookies of `.` and `..`.
 const COOKIE_OWN: u64 = 1;
 const COOKIE_PARENT: u64 = 2;
-/// The extended attributes that users have.
+/// Prefix of the extended attributes of users.
 const USER: &[u8] = b"user.";
 /// `lseek(2)`
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// Between the kernel and a file system.
+/// Connects the kernel and a file system.
 pub(crate) struct Adapter {
     files: Arc<dyn FileSystem>,
     nodes: Nodes,
 }
 
-/// Answers, or tells why not.
+/// Sends the reply, or the error.
 macro_rules! answer {
     ($done:expr, $reply:ident, $with:expr) => {
         match $done {
@@ -83,7 +84,8 @@ fn user_name(name: &OsStr) -> Done<&[u8]> {
     name.ok_or(FileError::Unsupported)
 }
 
-/// The answer to a question for an extended attribute, or for their names: without room only its size is told.
+/// Sends the value of an extended attribute, or the list of names. Without room only its size is
+/// sent.
 fn sized(value: Done<Vec<u8>>, room: u32, reply: ReplyXattr) {
     match value {
         Ok(value) if room == 0 => reply.size(value.len() as u32),
@@ -105,7 +107,7 @@ impl Adapter {
         self.nodes.find(&*self.files, number)
     }
 
-    /// What the kernel is told of an object, which it may use then.
+    /// Returns the attributes of an object that the kernel may use from then on.
     fn entry(&self, object: &Object) -> Done<(FileAttr, Generation)> {
         self.nodes.remember(&*self.files, object.node)?;
         let known = attributes(object.node.object, &object.attributes);
@@ -144,7 +146,8 @@ impl Adapter {
         removed.map(drop)
     }
 
-    /// Where a file is open for writing it may be cut, whatever its mode is now; else it takes the right to write, of the owner too.
+    /// A file that is open for writing may be truncated regardless of its mode. Otherwise write
+    /// permission is required, also for the owner.
     fn set(
         &self,
         request: &Request,
@@ -249,7 +252,7 @@ impl Adapter {
         let node = self.node(number)?;
         self.files.write(node, offset, bytes)?;
         let flags = OFlags::from_bits_retain(flags.0 as u32);
-        // What `O_SYNC` has beyond `O_DSYNC` is durable together with it.
+        // `O_SYNC` includes `O_DSYNC`, and the commit covers both.
         if flags.contains(OFlags::DSYNC) {
             self.files.commit(Some(node))?;
         }
@@ -260,8 +263,8 @@ impl Adapter {
         self.files.commit(Some(self.node(number)?))
     }
 
-    /// Adds entries behind `cookie`, until there are no more or there is no more room. Whoever opened the directory was judged then:
-    /// another one may read on, and its rights may be others now.
+    /// Adds entries after `cookie` until the directory or the buffer is exhausted. Permissions were
+    /// checked at the open: another process with other permissions may continue the listing.
     fn list(&self, number: INodeNo, mut cookie: u64, reply: &mut ReplyDirectory) -> Done {
         let node = self.node(number)?;
         let mut add = |object, cookie, kind, name: &[u8]| {
@@ -272,7 +275,7 @@ impl Adapter {
             return Ok(());
         }
         if cookie < COOKIE_PARENT {
-            // A directory that was removed has none.
+            // A removed directory has no parent.
             let parent = self.files.parent(&ROOT, node).unwrap_or(node);
             if add(parent.object, COOKIE_PARENT, Kind::Directory, b"..") {
                 return Ok(());
@@ -297,7 +300,7 @@ impl Adapter {
                 cookie = next;
                 let kind = match self.files.object(node, object) {
                     Ok(found) => found.attributes.kind,
-                    // It was removed in between.
+                    // It was removed concurrently.
                     Err(FileError::Stale) => continue,
                     Err(error) => return Err(error),
                 };
@@ -331,12 +334,13 @@ impl Adapter {
 
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The file system takes set-user-id and set-group-id away itself: whoever writes may not change the mode.
+        // The file system clears set-user-id and set-group-id itself, because the writer may lack
+        // permission to change the mode.
         for wanted in [
             InitFlags::FUSE_HANDLE_KILLPRIV,
             InitFlags::FUSE_PARALLEL_DIROPS,
         ] {
-            // An older kernel goes without.
+            // Older kernels do not support it.
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_write(TRANSFER_BYTES_MAX);
@@ -350,7 +354,7 @@ impl Filesystem for Adapter {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.look_up(request, parent, name);
         let told = found.and_then(|object| match self.entry(&object) {
-            // It was removed in between.
+            // It was removed concurrently.
             Err(FileError::Stale) => Err(FileError::NotFound),
             told => told,
         });

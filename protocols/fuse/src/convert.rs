@@ -1,13 +1,13 @@
-//! Attributes, times and errors in the words of FUSE.
+//! Converts attributes, times and errors to those of FUSE.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use file_system::{Attributes, FileError, Kind, SetTime, Time};
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 
-/// What programs are told to read and write at a time: a record of ZFS.
+/// Preferred I/O size (`st_blksize`): a ZFS record.
 pub(crate) const BLOCK_BYTES: u32 = 128 << 10;
-/// A block of `st_blocks`.
+/// The unit of `st_blocks`.
 const SECTOR_BYTES: u64 = 512;
 
 pub(crate) fn errno(error: FileError) -> Errno {
@@ -92,7 +92,7 @@ fn time_of(time: SystemTime) -> Time {
         },
         Err(error) => {
             let before = error.duration();
-            // Nanoseconds count upwards from the second before.
+            // Nanoseconds are positive, relative to the earlier second.
             let begun = before.subsec_nanos() != 0;
             let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX - 1);
             Time {

@@ -1,19 +1,20 @@
-//! Who asks.
+//! The identity of the calling process.
 
 use std::fs;
 
 use file_system::{Done, FileError, Identity};
 use fuser::Request;
 
-/// Root, for what the kernel has decided already.
+/// Root, for operations that the kernel has already authorized.
 pub(crate) const ROOT: Identity = Identity {
     uid: 0,
     gid: 0,
     groups: Vec::new(),
 };
 
-/// Who asks. The kernel tells the user and the group; the further groups are known of the process only. Whoever has none that can be
-/// seen, in other namespaces of processes, is refused: an access control list may deny a group something.
+/// Returns the identity of the caller. The kernel passes user and group; supplementary groups must
+/// be read from the process. A caller with unreadable groups, in another PID namespace, is refused,
+/// because an access control list may deny access to a group.
 pub(crate) fn of(request: &Request) -> Done<Identity> {
     let groups = match request.uid() {
         0 => Vec::new(),
@@ -26,7 +27,7 @@ pub(crate) fn of(request: &Request) -> Done<Identity> {
     })
 }
 
-/// The further groups of a process, or thread.
+/// Returns the supplementary groups of a process or thread.
 fn groups_of(pid: u32) -> Option<Vec<u32>> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));

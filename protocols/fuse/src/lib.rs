@@ -1,14 +1,15 @@
-//! A file system of ours as a mount of this machine, by FUSE.
+//! Mounts a file system of the appliance on the local host with FUSE.
 //!
-//! [`mount`] makes the mount, [`serve`] answers what the kernel asks until it is unmounted. They are apart, because whoever
-//! mounts needs rights that whoever serves does not need.
+//! [`mount`] creates the mount, and [`serve`] handles the kernel's requests until it is unmounted.
+//! They are separate, because mounting needs privileges that serving does not need.
 //!
-//! **Rights** are the file system's to decide, by its lists and for the user and the groups of each caller. So the kernel keeps no names: it
-//! would walk through a directory that it knows for whoever comes. Pipes and sockets it opens without a question. So it checks the mode, too
-//! ([`Options::has_only_modes`]), where no list can say more than that.
+//! **Permissions** are checked by the file system, with its access control lists and the user and
+//! groups of each caller. Therefore the kernel caches no names: it would traverse a cached
+//! directory for every caller. It opens pipes and sockets without a request. Therefore it checks
+//! the mode, too ([`Options::has_only_modes`]), where no list can grant more than the mode.
 //!
-//! **Nodes.** A number that the kernel has of us is held until the kernel forgets it, so that files without a name stay while they are open.
-//! How many that are is the kernel's to bound.
+//! **Nodes.** A node that the kernel has a reference to is held until the kernel forgets it, so
+//! that unlinked files remain while they are open. The kernel bounds their number.
 
 #![forbid(unsafe_code)]
 
@@ -27,10 +28,10 @@ use fuser::{Config, Session, SessionACL};
 
 pub use mount::{Mount, MountError, MountErrorKind, Options, check_place, mount};
 
-/// Calls that are answered at a time.
+/// Requests that are handled concurrently.
 const THREADS: usize = 4;
 
-/// Answers what the kernel asks by `device`, until it is unmounted.
+/// Handles the kernel's requests on `device` until it is unmounted.
 pub fn serve(files: Arc<dyn FileSystem>, device: OwnedFd) -> io::Result<()> {
     let mut config = Config::default();
     config.n_threads = Some(THREADS);

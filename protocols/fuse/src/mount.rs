@@ -10,44 +10,45 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 const DEVICE: &str = "/dev/fuse";
-/// A folder for each mount of FUSE, by the minor number of its device. It is empty where nobody has mounted `fusectl`.
+/// Contains a directory for each FUSE mount, named by the minor number of its device. Empty if
+/// `fusectl` is not mounted.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-/// Why it is not mounted.
+/// Why the mount failed.
 #[derive(Debug, thiserror::Error)]
 #[error("mount at {}: {kind}", at.display())]
 pub struct MountError {
-    /// Where.
+    /// The mount point.
     pub at: PathBuf,
-    /// What a caller matches on.
+    /// The kind of the error.
     pub kind: MountErrorKind,
 }
 
-/// What a caller matches on.
+/// The kind of a mount error.
 #[derive(Debug, thiserror::Error)]
 pub enum MountErrorKind {
-    /// The kernel has no FUSE, or this process does not see its device.
+    /// The kernel has no FUSE, or its device is not visible to this process.
     #[error("there is no {DEVICE}")]
     NoDevice,
-    /// It is not there.
+    /// It does not exist.
     #[error("there is no such directory")]
     NotFound,
-    /// It is something else.
+    /// It is not a directory.
     #[error("it is no directory")]
     NotDirectory,
-    /// Files would be hidden.
+    /// Its files would be hidden.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// Something is mounted there.
+    /// Another file system is mounted there.
     #[error("something is mounted there already")]
     InUse,
-    /// What was mounted there has nobody who serves it.
+    /// The process that served the mounted file system has terminated.
     #[error("the process that served what is mounted there is gone")]
     Abandoned,
     /// Only root may mount.
     #[error("it is not permitted")]
     Denied,
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     System(#[source] io::Error),
 }
@@ -65,34 +66,35 @@ impl From<Errno> for MountErrorKind {
     }
 }
 
-/// How it is mounted.
+/// Mount options.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Nothing can be changed.
+    /// The mount is read-only.
     pub read_only: bool,
-    /// The permissions of files are their modes, and nothing else.
+    /// The mode alone determines the permissions of a file.
     pub has_only_modes: bool,
 }
 
-/// A mount. It stays when this is dropped: see [`Mount::unmount`].
+/// A mount. It persists when this is dropped: see [`Mount::unmount`].
 #[derive(Debug)]
 pub struct Mount {
     at: PathBuf,
-    /// None if the system does not tell: then its place is all that is known of it.
+    /// `None` if the system does not provide it: the mount is then identified by its path alone.
     mark: Option<Mark>,
 }
 
-/// What tells one mount from others that were made, or will be, at the same place.
+/// Identifies a mount among earlier and later mounts at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// The kernel gives a number again when its mount is gone.
+    /// The mount ID, which the kernel reuses after an unmount.
     mount: u64,
-    /// It is not given again as long as the file system is in use, mounted or not.
+    /// Not reused while the file system is in use, mounted or not.
     device_minor: u32,
 }
 
 impl Mark {
-    /// Of the mount that a path leads to. Asks nobody who serves a file system.
+    /// Returns the mark of the mount that contains a path, without a request to a file system
+    /// server.
     fn of(at: &Path) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(at, flags, Mode::empty()).ok()?;
@@ -108,14 +110,15 @@ impl Mark {
     }
 }
 
-/// The mount of a descriptor, in what `/proc/PID/fdinfo` tells of it.
+/// Returns the mount ID in the text of `/proc/PID/fdinfo`.
 fn mount_of(told: &str) -> Option<u64> {
     let mut lines = told.lines();
     let number = lines.find_map(|line| line.strip_prefix("mnt_id:"))?;
     number.trim().parse().ok()
 }
 
-/// The device of a mount, in what `/proc/PID/mountinfo` tells: number, parent's number, `major:minor`, and more.
+/// Returns the device of a mount in the text of `/proc/PID/mountinfo`: mount ID, parent ID,
+/// `major:minor`, and more.
 fn device_minor_of(mounts: &str, mount: u64) -> Option<u32> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ');
@@ -125,7 +128,7 @@ fn device_minor_of(mounts: &str, mount: u64) -> Option<u32> {
     })
 }
 
-/// Looks whether something can be mounted at `at`, and by this process.
+/// Checks that this process can mount at `at`.
 pub fn check_place(at: &Path) -> Result<(), MountError> {
     let checked = check_directory(at).and_then(|()| open_device().map(drop));
     checked.map_err(|kind| MountError {
@@ -159,8 +162,9 @@ fn open_device() -> Result<OwnedFd, MountErrorKind> {
     })
 }
 
-/// Mounts at `at` what will be served by the descriptor that is returned. `source` is what lists of mounts tell of it. Programs with set-user-id and
-/// devices that are in it are not obeyed: others may have written them.
+/// Mounts at `at`; the returned descriptor must then be served. `source` is shown in lists of
+/// mounts. Set-user-id binaries and device nodes are disabled, because clients may have created
+/// them.
 pub fn mount(source: &str, at: &Path, how: Options) -> Result<(Mount, OwnedFd), MountError> {
     let failed = |kind| MountError {
         at: at.to_owned(),
@@ -191,31 +195,33 @@ pub fn mount(source: &str, at: &Path, how: Options) -> Result<(Mount, OwnedFd), 
 }
 
 impl Mount {
-    /// Where.
+    /// The mount point.
     pub fn at(&self) -> &Path {
         &self.at
     }
 
-    /// Whether its place leads to it. Others may have taken it away from there, or mounted something over it.
+    /// Whether it is still mounted at its path. It may have been moved, or covered by another
+    /// mount.
     fn is_there(&self) -> bool {
         self.mark.is_none() || Mark::of(&self.at) == self.mark
     }
 
-    /// Ends it, if nobody uses it; whether it is at its place no more, and nobody uses it. Whatever else is mounted there stays.
+    /// Unmounts it unless it is busy. Returns whether it is unmounted. Other mounts at the path
+    /// remain.
     pub fn unmount(&self) -> io::Result<bool> {
         if !self.is_there() {
             return Ok(false);
         }
         match rustix::mount::unmount(&self.at, UnmountFlags::NOFOLLOW) {
             Ok(()) => Ok(true),
-            // Somebody else has unmounted it.
+            // It was unmounted concurrently.
             Err(Errno::INVAL) => Ok(true),
             Err(Errno::BUSY) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Ends it whoever uses it, and wherever it is now: they get errors.
+    /// Unmounts it although it may be busy or moved: processes that use it get errors.
     pub fn unmount_by_force(&self) -> io::Result<()> {
         let unmounted = match self.is_there() {
             true => self.detach(),
@@ -223,7 +229,8 @@ impl Mount {
         };
         if let Some(mark) = self.mark {
             let abort = Path::new(CONNECTIONS).join(format!("{}/abort", mark.device_minor));
-            // It is not there if the mount has ended. Else the connection ends with this process.
+            // The file is missing after the unmount. Otherwise the connection is closed when this
+            // process exits.
             let _ = std::fs::write(abort, "1");
         }
         unmounted
@@ -256,7 +263,7 @@ mod tests {
         assert_eq!(device_minor_of(mounts, 12), None);
     }
 
-    /// Whatever was mounted there before or since is another one.
+    /// Mounts before and after it at the same path have other marks.
     #[test]
     fn what_is_mounted_elsewhere_has_another_mark() {
         let (root, processes) = (Mark::of(Path::new("/")), Mark::of(Path::new("/proc")));

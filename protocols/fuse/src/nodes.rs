@@ -1,4 +1,5 @@
-//! What the kernel knows: each number with how often it was told, and held once meanwhile.
+//! The nodes that the kernel has references to, with their reference counts. Each node is held
+//! once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,11 +10,11 @@ use fuser::INodeNo;
 
 struct Known {
     node: Node,
-    /// How often the kernel was told of it, less what it has forgotten.
+    /// References that the kernel has obtained and not forgotten.
     count: u64,
 }
 
-/// The numbers that the kernel may use.
+/// The nodes by their number.
 #[derive(Default)]
 pub(crate) struct Nodes(Mutex<HashMap<u64, Known>>);
 
@@ -22,7 +23,7 @@ impl Nodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node of a number. The root has one of its own.
+    /// Returns the node of a number. The root has a separate number.
     pub fn find(&self, files: &dyn FileSystem, number: INodeNo) -> Done<Node> {
         if number == INodeNo::ROOT {
             return Ok(files.root());
@@ -32,7 +33,7 @@ impl Nodes {
         Ok(known.node)
     }
 
-    /// The kernel is to be told of `node`.
+    /// Adds a reference of the kernel to `node`.
     pub fn remember(&self, files: &dyn FileSystem, node: Node) -> Done {
         files.hold(node)?;
         let is_new = match self.lock().entry(node.object) {
@@ -51,7 +52,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// The kernel has forgotten a number `count` times.
+    /// Removes `count` references of the kernel.
     pub fn forget(&self, files: &dyn FileSystem, number: INodeNo, count: u64) {
         let forgotten = {
             let mut all = self.lock();
@@ -69,7 +70,7 @@ impl Nodes {
         }
     }
 
-    /// The kernel has unmounted it, and forgotten everything without a word.
+    /// Removes all references after an unmount, for which the kernel sends no further messages.
     pub fn forget_all(&self, files: &dyn FileSystem) {
         let all = std::mem::take(&mut *self.lock());
         all.values().for_each(|known| files.release(known.node));

@@ -1,11 +1,12 @@
-//! Whether the library finds `krb5.conf`. Without one it says nothing, and nobody's realm is the server's own: every principal is nobody.
+//! Checks that the library finds `krb5.conf`. Without it the library reports no error, but no realm
+//! is local, and every principal is mapped to `nobody`.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// Names other files, with colons between them.
+/// The variable with alternative files, separated by colons.
 const VARIABLE: &str = "KRB5_CONFIG";
 const USUAL: &str = "/etc/krb5.conf";
 
@@ -13,17 +14,17 @@ const USUAL: &str = "/etc/krb5.conf";
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be read", path.display())]
 pub struct ConfigurationError {
-    /// The file that is looked for first.
+    /// The first file that is searched.
     pub path: PathBuf,
     #[source]
     cause: io::Error,
 }
 
-/// Whether the configuration of Kerberos can be read now.
+/// Checks that the Kerberos configuration is readable now.
 ///
 /// # Errors
 ///
-/// None of the files that are looked for can be.
+/// None of the searched files is readable.
 pub fn check_configuration() -> Result<(), ConfigurationError> {
     let named = std::env::var_os(VARIABLE).unwrap_or_default();
     check(if named.is_empty() {

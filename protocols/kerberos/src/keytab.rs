@@ -1,5 +1,7 @@
-//! The keys of a server, from a file that is named: the only call of the library that its safe wrapper lacks.
-//! The cache of replays stays off. It would be a file that each client's first call writes and flushes, and what uses contexts counts its calls.
+//! Acquires the keys of a server from a given keytab. This is the only library call that the safe
+//! wrapper does not provide. The replay cache is disabled. It would be a file that is written and
+//! flushed for the first call of each client, and the users of contexts check sequence numbers
+//! themselves.
 
 #![allow(unsafe_code, reason = "one call into the library in C")]
 
@@ -19,11 +21,11 @@ use libgssapi_sys::{
 
 use crate::{GssError, MECHANISM};
 
-/// A name of the library, which goes with this.
+/// A GSS name, released on drop.
 struct Name(gss_name_t);
 
 impl Name {
-    /// A service on whatever host.
+    /// Imports a service name for any host.
     fn of_service(service: &str) -> Result<Self, Error> {
         let mut text = gss_buffer_desc {
             length: service.len(),
@@ -47,7 +49,7 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: nobody else has the name. A null pointer is no name, which the library lets pass.
+        // SAFETY: this is the only owner of the name. The library ignores a null pointer.
         let _ = unsafe { gss_release_name(&mut minor, &mut self.0) };
     }
 }
@@ -62,7 +64,7 @@ fn told(major: OM_uint32, minor: OM_uint32) -> Result<(), Error> {
     }
 }
 
-/// The keys of a service in a file.
+/// Acquires the keys of a service in a keytab.
 pub(crate) fn acquire(keytab: &Path, service: &str) -> Result<Cred, GssError> {
     let mut file = b"FILE:".to_vec();
     file.extend_from_slice(keytab.as_os_str().as_bytes());
@@ -91,7 +93,8 @@ pub(crate) fn acquire(keytab: &Path, service: &str) -> Result<Cred, GssError> {
     };
     let mut credential: gss_cred_id_t = ptr::null_mut();
     let mut minor = 0;
-    // SAFETY: all that is pointed to lives until the call returns, which copies what it keeps. It writes to `minor` and `credential`.
+    // SAFETY: all referenced values are valid until the call returns, and it copies the data that
+    // it retains. It writes to `minor` and `credential`.
     let major = unsafe {
         gss_acquire_cred_from(
             &mut minor,
@@ -106,6 +109,7 @@ pub(crate) fn acquire(keytab: &Path, service: &str) -> Result<Cred, GssError> {
         )
     };
     told(major, minor)?;
-    // SAFETY: the call has succeeded, so that this is a credential, of which nobody else knows.
+    // SAFETY: the call has succeeded, so that this is a credential, and there is no other reference
+    // to it.
     Ok(unsafe { Cred::from_c(credential) })
 }

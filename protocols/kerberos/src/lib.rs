@@ -1,5 +1,6 @@
-//! Kerberos for a server, by the system's GSS-API (RFC 2743, RFC 4121): whoever shows a ticket for a key of the keytab gets a context, and is
-//! a user of this machine. No sockets; what messages look like is the business of the protocols.
+//! Kerberos for a server with the system's GSS-API (RFC 2743, RFC 4121). A client with a ticket for
+//! a key of the keytab gets a context, and its principal is mapped to a user of this host. No
+//! sockets; the protocols define the messages.
 
 #![deny(unsafe_code)]
 
@@ -22,51 +23,51 @@ pub use configuration::{ConfigurationError, check_configuration};
 use users::Names;
 pub use users::{NoAnswer, Principal, User, number_of_group, number_of_user};
 
-/// The name of Kerberos 5 among mechanisms, 1.2.840.113554.1.2.2 (RFC 4121), in the form that goes over the wire.
+/// The OID of Kerberos 5, 1.2.840.113554.1.2.2 (RFC 4121), in its wire format.
 pub const MECHANISM: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
-/// Bytes of what a client shows. Tickets of Active Directory name many groups.
+/// Maximum bytes of a client's token. Tickets of Active Directory contain many groups.
 pub const TOKEN_BYTES_MAX: usize = 64 << 10;
 
-/// What sealed messages begin with, where AES is used (RFC 4121, section 4.2.6.2).
+/// The token ID of sealed messages with AES (RFC 4121, section 4.2.6.2).
 const SEALED_TOKEN: [u8; 2] = [5, 4];
-/// The bit of the flags behind it that says that the contents are encrypted (4.2.2).
+/// The bit of the following flags for encrypted contents (4.2.2).
 const IS_ENCRYPTED: u8 = 2;
 
-/// What the library said.
+/// An error of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GssError(String);
 
 impl From<Error> for GssError {
     fn from(error: Error) -> Self {
-        // The second text belongs to the thread that failed.
+        // The second part of the message is stored per thread.
         let text = error.to_string();
         Self(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
 
-/// A keytab that a server cannot use.
+/// The keytab is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the keytab {}", path.display())]
 pub struct KeytabError {
-    /// It.
+    /// The keytab.
     pub path: PathBuf,
     #[source]
     cause: GssError,
 }
 
-/// Why somebody is not let in.
+/// Why a client is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Refused {
-    /// What the protocol tells the client (RFC 2743, 1.2.1.1): the routine's status, and the mechanism's.
+    /// The status for the client (RFC 2743, 1.2.1.1): of the routine and of the mechanism.
     pub status: (u32, u32),
-    /// For people.
+    /// The reason for operators.
     pub why: String,
 }
 
 impl Refused {
-    /// `GSS_S_FAILURE`, with nothing of the mechanism.
+    /// `GSS_S_FAILURE`, without a mechanism status.
     fn other(why: impl fmt::Display) -> Self {
         Self {
             status: (13 << 16, 0),
@@ -90,13 +91,14 @@ impl From<Error> for Refused {
     }
 }
 
-/// The keys of a service. What the file holds is read for each client, so that new keys count at once.
+/// The keys of a service. The keytab is read for each client, so that new keys are used
+/// immediately.
 pub struct Acceptor {
     credential: Owned<Cred>,
 }
 
 impl Acceptor {
-    /// Those of `service`, such as `nfs`, for any name of the host.
+    /// Opens the keys of `service`, such as `nfs`, for any name of the host.
     ///
     /// # Errors
     ///
@@ -115,18 +117,20 @@ impl Acceptor {
             })
     }
 
-    /// A context with whoever shows `token`, and what has to be shown to the client. Kerberos needs no further round.
+    /// Establishes a context from a client's `token`. Returns the context and the token for the
+    /// client. Kerberos needs no further round.
     ///
     /// # Errors
     ///
-    /// The ticket is none of ours, or not valid now; or the user cannot be looked up.
+    /// The ticket is not for this service, or not valid now; or the user cannot be looked up.
     pub fn accept(&self, token: &[u8]) -> Result<(Context, Vec<u8>), Refused> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Refused::other("a token that is too long"));
         }
         let (context, answer, names, lifetime) = self.step(token)?;
         let gss = Mutex::new(Owned::new(context));
-        // Others must not wait for this, which may ask a server, nor must the end of the process.
+        // The look-up may query a server. It must block neither other clients nor the exit of the
+        // process.
         let (principal, lifetime) = names.look_up(lifetime).map_err(Refused::other)?;
         let context = Context {
             gss,
@@ -140,7 +144,7 @@ impl Acceptor {
         let _call = enter();
         let mut context = ServerCtx::new(Some(self.credential.clone()));
         let answer = context.step(token, None)?;
-        // Nobody acts elsewhere as the client.
+        // Delegated credentials are discarded.
         drop(context.take_delegated_cred());
         let answer = answer.map_or(Vec::new(), |token| token.to_vec());
         if !context.is_complete() {
@@ -152,12 +156,12 @@ impl Acceptor {
     }
 }
 
-/// What a client and the server have agreed on. Each may be used by several threads, one after the other.
+/// An established context with a client. It may be used by several threads, one at a time.
 pub struct Context {
     gss: Mutex<Owned<ServerCtx>>,
-    /// Who the client is.
+    /// The client's principal.
     pub principal: Principal,
-    /// How long its ticket is valid, and what is said of its user.
+    /// Remaining validity of its ticket and of the look-up of its user.
     pub lifetime: Duration,
 }
 
@@ -178,7 +182,7 @@ impl Context {
         Ok(what(&mut context)?)
     }
 
-    /// The checksum by which the client knows that `message` is the server's.
+    /// Returns the checksum of `message` that authenticates the server to the client.
     ///
     /// # Errors
     ///
@@ -187,12 +191,12 @@ impl Context {
         self.call(|gss| Ok(gss.get_mic(message)?.to_vec()))
     }
 
-    /// Whether `checksum` is the client's, of `message`.
+    /// Verifies a checksum of `message` by the client.
     pub fn is_signed(&self, message: &[u8], checksum: &[u8]) -> bool {
         self.call(|gss| gss.verify_mic(message, checksum)).is_ok()
     }
 
-    /// A message that only the client can read.
+    /// Encrypts a message for the client.
     ///
     /// # Errors
     ///
@@ -201,7 +205,8 @@ impl Context {
         self.call(|gss| Ok(gss.wrap(true, message)?.to_vec()))
     }
 
-    /// What the client has sealed; nothing if it was not this client, or if anybody on the way could read it.
+    /// Decrypts a message of the client. Returns `None` if it is not from this client or not
+    /// encrypted.
     pub fn unseal(&self, sealed: &[u8]) -> Option<Vec<u8>> {
         let is_encrypted = |flags: &u8| flags & IS_ENCRYPTED != 0;
         if !sealed.starts_with(&SEALED_TOKEN) || !sealed.get(2).is_some_and(is_encrypted) {

@@ -1,30 +1,33 @@
-//! Calls into the library, which takes itself down when the process ends, and ends that badly if somebody calls it then.
+//! Serializes calls into the library with its exit handler. A call during or after the handler
+//! would crash.
 
 #![allow(unsafe_code, reason = "one call into the library in C")]
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Once, RwLock, RwLockReadGuard};
 
-/// Read by whoever calls, and never free again when the process ends.
+/// Read-locked by callers; write-locked permanently at the exit of the process.
 static CALLS: RwLock<()> = RwLock::new(());
 
-/// While this is held the library may be called. Not twice by one thread. At the end of the process nobody gets it any more.
+/// Permits calls of the library while it is held. Not reentrant. Blocks forever at the exit of the
+/// process.
 pub(crate) fn enter() -> RwLockReadGuard<'static, ()> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the function takes no arguments, does not unwind, and stays where it is: this is no library that is unloaded.
+        // SAFETY: the function takes no arguments, does not unwind, and is never unloaded: this is
+        // not a shared library.
         let refused = unsafe { nix::libc::atexit(close) };
         assert_eq!(refused, 0, "there is room for one more");
     });
     CALLS.read().expect("no writer panics")
 }
 
-/// Runs before the library takes itself down, because it was registered later.
+/// Runs before the library's own exit handler, because it was registered later.
 extern "C" fn close() {
     std::mem::forget(CALLS.write());
 }
 
-/// Something of the library, which is given back by a call, too.
+/// A value of the library that is released by a library call.
 pub(crate) struct Owned<T>(Option<T>);
 
 impl<T> Owned<T> {

@@ -1,4 +1,5 @@
-//! Which user of this machine a principal is: by `auth_to_local` of `krb5.conf`, and by the users that the system knows.
+//! Maps principals to users of this host, with `auth_to_local` of `krb5.conf` and the system's user
+//! database.
 
 use std::ffi::CString;
 use std::hash::{Hash, Hasher};
@@ -9,40 +10,41 @@ use libgssapi::name::Name;
 use libgssapi::oid::GSS_MECH_KRB5;
 use nix::unistd;
 
-/// Who has a user's name and is no user is asked again after this: a directory that is just starting says of everybody that there is none.
+/// Lifetime of an unknown user with a mapped name: a directory service that is starting may report
+/// every user as unknown.
 const UNKNOWN_LIFETIME: Duration = Duration::from_secs(60);
 
-/// Characters of a name that nobody knows, in messages.
+/// Characters of an unauthenticated name in messages.
 const NAME_SHOWN_MAX: usize = 64;
 
-/// A user of this machine.
+/// A user of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Number.
+    /// User ID.
     pub uid: u32,
-    /// Its first group.
+    /// Primary group.
     pub gid: u32,
     /// All groups.
     pub groups: Vec<u32>,
 }
 
-/// Whom the key distribution center knows.
+/// A principal that the key distribution center authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// Such as `alice@EXAMPLE.ORG`.
     pub name: String,
-    /// Who that is here. Machines, and users that are not known, are nobody.
+    /// The mapped user. Host principals and unknown users are mapped to `nobody`.
     pub user: Option<User>,
 }
 
-/// The same principal stays the same when its groups change.
+/// The identity of a principal does not depend on its groups.
 impl Hash for Principal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
     }
 }
 
-/// The system did not say whether there is such a user.
+/// The system could not look the name up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("look up the user or group {name}: {errno}")]
 pub struct NoAnswer {
@@ -50,10 +52,10 @@ pub struct NoAnswer {
     errno: nix::Error,
 }
 
-/// What the library says of a principal.
+/// The names that the library returns for a principal.
 pub(crate) struct Names {
     shown: String,
-    /// The user that it would be, if there is one of that name.
+    /// The local user name, if the principal is mapped to one.
     local: Option<String>,
 }
 
@@ -67,8 +69,9 @@ impl Names {
         })
     }
 
-    /// Who that is, and for how much of `lifetime` that counts. That the system cannot say is no answer: a user must not become nobody because
-    /// a directory is away.
+    /// Returns the user, and the part of `lifetime` for which the result is valid. A failed look-up
+    /// is an error: a user must not be mapped to `nobody` because a directory service is
+    /// unavailable.
     pub(crate) fn look_up(self, lifetime: Duration) -> Result<(Principal, Duration), NoAnswer> {
         let (user, lifetime) = match self.local.as_deref().map(look_up).transpose()? {
             Some(Some(user)) => (Some(user), lifetime),
@@ -80,21 +83,21 @@ impl Names {
     }
 }
 
-/// The number of a user of this machine, if there is one of that name. The directory of users may be asked.
+/// Returns the ID of a user of this host, if it exists. May query a directory service.
 ///
 /// # Errors
 ///
-/// The system does not say.
+/// The look-up failed.
 pub fn number_of_user(name: &str) -> Result<Option<u32>, NoAnswer> {
     let user = unistd::User::from_name(name).map_err(|errno| NoAnswer::to(name, errno))?;
     Ok(user.map(|user| user.uid.as_raw()))
 }
 
-/// The same for a group.
+/// Returns the ID of a group of this host, if it exists. May query a directory service.
 ///
 /// # Errors
 ///
-/// The system does not say.
+/// The look-up failed.
 pub fn number_of_group(name: &str) -> Result<Option<u32>, NoAnswer> {
     let group = unistd::Group::from_name(name).map_err(|errno| NoAnswer::to(name, errno))?;
     Ok(group.map(|group| group.gid.as_raw()))
@@ -102,7 +105,7 @@ pub fn number_of_group(name: &str) -> Result<Option<u32>, NoAnswer> {
 
 impl NoAnswer {
     fn to(name: &str, errno: nix::Error) -> Self {
-        // It may come from anybody, and goes to the log.
+        // The name is untrusted and is logged.
         let shown = name.escape_debug().take(NAME_SHOWN_MAX);
         Self {
             name: shown.collect(),
@@ -110,7 +113,7 @@ impl NoAnswer {
         }
     }
 
-    /// Whether another attempt ends the same way: what is known of it is too long, such as the members of a group.
+    /// Whether a retry would fail, too: the entry is too long, such as the members of a group.
     pub fn is_for_good(&self) -> bool {
         self.errno == nix::Error::ERANGE
     }
@@ -148,7 +151,8 @@ mod tests {
         }
     }
 
-    /// Else a user would be nobody for an hour, because a directory was not there yet.
+    /// Otherwise a user would be mapped to `nobody` for an hour because a directory service was not
+    /// ready.
     #[test]
     fn who_is_not_known_is_asked_again_soon_and_machines_are_not() {
         let hour = Duration::from_secs(3600);

@@ -1,6 +1,6 @@
-//! Serves a disk in memory over NBD, to try clients on:
-//! `memory_nbd SIZE ADDRESS...`, where an address is `127.0.0.1:10809` or `unix:/PATH`. Prints the
-//! addresses when it listens, and serves until its standard input ends.
+//! Serves a disk in memory over NBD, to test clients: `memory_nbd SIZE ADDRESS...`, where an
+//! address is `127.0.0.1:10809` or `unix:/PATH`. Prints the addresses when it listens, and serves
+//! until the end of its standard input.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A client whose connection ended comes back, repeats what was not answered, and goes on. What its
-//! old connection still had in a queue must not take effect after that.
+//! A client with a closed connection reconnects, retries its unacknowledged requests, and
+//! continues. Queued requests of its old connection must not take effect after that.
 
 mod support;
 
@@ -15,7 +15,8 @@ const SIZE: u64 = 64 << 20;
 const SMALL: usize = 4096;
 /// Received into the device's own buffers.
 const LARGE: usize = 1 << 20;
-/// No answer comes for so long: a test that a bad server passes sometimes, a good one always.
+/// No reply arrives within this time. A faulty server might pass such a test, but a correct one
+/// always does.
 const SILENCE: Duration = Duration::from_millis(100);
 
 const WRITE: u16 = 1;
@@ -27,7 +28,7 @@ fn write(client: &mut Client, cookie: u64, byte: u8, length: usize) {
     client.send(&vec![byte; length]);
 }
 
-/// That this is on the device when the only worker has done what it had to do before.
+/// Checks that the device holds these bytes after the only worker has completed its earlier jobs.
 fn assert_holds(client: &mut Client, device: &FaultyDevice, bytes: &[u8]) {
     device.set(Operation::Read, Fault::Slow);
     client.request(0, 0, 99, 0, bytes.len() as u32);
@@ -35,7 +36,7 @@ fn assert_holds(client: &mut Client, device: &FaultyDevice, bytes: &[u8]) {
     assert!(client.take(bytes.len()) == bytes);
 }
 
-/// The client repeats W1 on a new connection, writes W2, and is answered both.
+/// Repeats W1 on a new connection and writes W2, both acknowledged.
 fn come_back(address: std::net::SocketAddr, length: usize) -> Client {
     let mut again = Client::ready(address, 0);
     for (cookie, byte) in [(1, 1), (2, 2)] {
@@ -45,7 +46,7 @@ fn come_back(address: std::net::SocketAddr, length: usize) -> Client {
     again
 }
 
-/// A client that chooses the export, writes W2, and hears nothing.
+/// Chooses the export and writes W2, without a reply.
 fn is_kept_waiting(address: std::net::SocketAddr) -> Client {
     let mut again = Client::greeted(address);
     again.send_option(7, b"\0\0\0\x04disk\0\0");
@@ -62,7 +63,7 @@ fn is_quiet(server: &NbdServer, sessions: usize) -> bool {
     server.sessions().len() == sessions
 }
 
-/// A server with one worker.
+/// Starts a server with one worker.
 fn serve_slowly() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr) {
     let device = FaultyDevice::of_memory(SIZE);
     let limits = ServerLimits {
@@ -73,7 +74,7 @@ fn serve_slowly() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr) {
     (device, server, address)
 }
 
-/// The same, with a client whose write W1 meets `fault` and hangs.
+/// Starts a server with one worker and a client with a hanging write W1.
 fn hanging_write(
     fault: Fault,
     length: usize,
@@ -86,7 +87,8 @@ fn hanging_write(
     (device, server, address, first)
 }
 
-/// The same, with a read that keeps the worker busy: what has to wait is queued behind it.
+/// Starts a server with one worker and a read that occupies it: blocking requests are queued behind
+/// it.
 fn busy_worker() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr, Client) {
     let (device, server, address) = serve_slowly();
     let mut other = Client::ready(address, 0);
@@ -108,7 +110,7 @@ fn a_write_in_the_queue_of_a_client_that_left_has_no_effect() {
         wait_until("W1 was received", || {
             server.status().payload_bytes > 0 || length == SMALL
         });
-        // An answer says that everything before it was received.
+        // The reply proves that earlier requests were received.
         first.request(0, 0, 8, SIZE, 512);
         assert_eq!(first.simple(), (22, 8));
         drop(first);
@@ -145,7 +147,7 @@ fn a_client_is_served_again_when_what_takes_effect_has_done_so() {
     assert_holds(&mut again, &device, &[2; SMALL]);
 }
 
-/// The network was cut: the server has not heard that the first connection is no more.
+/// The network was cut: the server has not detected the end of the first connection.
 #[test]
 fn what_a_connection_of_unknown_fate_asked_for_happens_before_a_new_one_is_served() {
     let (device, _server, address, _cut_off) = hanging_write(Fault::HangNext, SMALL);
@@ -172,7 +174,7 @@ fn zeroes_in_the_queue_of_a_client_that_left_have_no_effect() {
     assert_holds(&mut again, &device, &[2; SMALL]);
 }
 
-/// Its thread is in a flush: it can neither read the write that waits in the socket nor see the end.
+/// Its thread is in a flush: it can neither read the write in the socket nor detect the end.
 #[test]
 fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_client_left() {
     let (device, server, address) = serve_slowly();
@@ -184,7 +186,7 @@ fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_client_left() {
     wait_until("the flush hangs", || device.hanging(Operation::Flush) == 1);
     write(&mut first, 3, 3, SMALL);
     drop(first);
-    // The client goes on by another connection that it had all the time, or by none: nobody logs in.
+    // The client continues on another existing connection, or on none: there is no new login.
     device.release(Operation::Flush);
     wait_until("its session is over", || is_quiet(&server, 0));
     let mut again = Client::ready(address, 0);

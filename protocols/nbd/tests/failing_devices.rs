@@ -1,5 +1,5 @@
-//! Devices that fail, are slow, hang or are lost: what the client is told, and that others are
-//! served meanwhile. Error numbers are those of the protocol's document.
+//! Devices that fail, are slow, hang or are lost: the errors that clients get, while other clients
+//! are served. Error numbers are those of the protocol's document.
 
 mod support;
 
@@ -79,7 +79,7 @@ fn a_lost_device_is_never_an_error() {
             let mut client = Client::ready(address, 0);
             device.set_all(fault);
             client.request(0, command, 4, 0, length);
-            assert!(client.rest().is_empty(), "dropped without an answer");
+            assert!(client.rest().is_empty(), "dropped without a reply");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that are broken or malicious: they are cut off, and others keep being served.
+//! Broken or malicious clients are disconnected, and other clients are served.
 
 mod support;
 
@@ -14,7 +14,7 @@ const SIZE: u64 = 256 << 20;
 
 fn hasty() -> ServerLimits {
     let mut limits = ServerLimits {
-        // Longer than a busy machine takes for a whole handshake.
+        // Longer than a whole handshake on a busy host.
         handshake_timeout: Duration::from_secs(4),
         ..ServerLimits::default()
     };
@@ -80,7 +80,7 @@ fn payloads_beyond_the_maximum_end_the_connection() {
     let mut client = Client::ready(address, 2);
     client.extended(0x20, 1, 1, 0, u64::MAX);
     assert!(client.rest().is_empty());
-    // Reads are refused, and the session goes on.
+    // Reads are refused, and the session continues.
     let mut client = Client::ready(address, 1);
     client.request(0, 0, 1, 0, 64 << 20);
     assert_eq!(client.chunk(false).2[..4], [0, 0, 0, 75]);
@@ -121,7 +121,7 @@ fn memory_for_payloads_is_bounded_over_all_connections() {
         ..hasty()
     };
     let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), limits);
-    // Each announces a payload and keeps it to itself.
+    // Each announces a payload and does not send it.
     let hoarders: Vec<_> = (0..8)
         .map(|_| {
             let mut client = Client::ready(address, 0);
@@ -170,7 +170,7 @@ fn a_flood_of_options_whose_answers_are_not_read_is_cut_off() {
     let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), hasty());
     server.apply(desired_state(exports.collect())).unwrap();
     let mut client = Client::greeted(address);
-    // Each is answered by more than 100 kB.
+    // The reply to each has more than 100 kB.
     let flood = b"IHAVEOPT\0\0\0\x03\0\0\0\0".repeat(9000);
     let _ = client.socket.write_all(&flood);
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! Changing a server while it runs, and ending it.
+//! Changes of a running server, and its end.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn an_equal_wish_changes_nothing_and_a_new_export_disturbs_nobody() {
     let device = memory();
     let first = desired_state(vec![export("disk", Arc::clone(&device))]);
     assert_eq!(server.apply(first.clone()).unwrap().added, ["disk"]);
-    // The device is another one: the session ends.
+    // The device is another one: the session is closed.
     assert!(client.rest().is_empty());
     assert_eq!(server.apply(first).unwrap(), Default::default());
     assert_eq!(server.status().listeners, disk.listeners);
@@ -137,16 +137,16 @@ fn sessions_by_a_listener_that_goes_end_and_others_notice_nothing() {
     assert!(std::net::TcpStream::connect(first).is_err());
     assert!(client.rest().is_empty(), "its way is closed");
     negotiating.send_option(1, b"disk");
-    // It may hear how large the export is, and then the end of the connection.
+    // It may receive the size of the export before the end of the connection.
     negotiating.rest();
-    wait_until("only who came in by what stays is left", || {
+    wait_until("only the sessions of the remaining listener are left", || {
         server.sessions().len() == 1
     });
     other.request(0, 0, 1, 0, 512);
     assert_eq!(other.simple(), (0, 1));
 }
 
-/// Whatever is under way is answered; what comes later is refused, or left to the next head.
+/// Pending requests are completed; later ones are refused, or left to the next head.
 #[test]
 fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
     for farewell in [Farewell::Shutdown, Farewell::HandOver] {
@@ -169,7 +169,7 @@ fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
             device.set(Operation::Write, Fault::None);
             assert_eq!(client.simple(), (0, 1), "the write was under way");
             let rest = client.rest();
-            // The late request may come before the last look at the input, or after it.
+            // The late request may arrive before or after the last check of the input.
             let refused = [&b"\x67\x44\x66\x98\0\0\0\x6c"[..], &2_u64.to_be_bytes()].concat();
             let allowed = farewell == Farewell::Shutdown && rest == refused;
             assert!(rest.is_empty() || allowed, "{farewell:?}: {rest:?}");

@@ -1,5 +1,5 @@
-//! Reads that wait for the disks: together they hold no more memory than the budget allows, and
-//! they end whatever happens to their client meanwhile.
+//! Reads that are blocked on the disks: together they hold no more memory than the budget permits,
+//! and they complete even if their client disconnects.
 
 mod support;
 
@@ -22,7 +22,7 @@ struct Reading {
     client: Client,
 }
 
-/// A device that parks reads, and a client with four of them, of which the budget allows two.
+/// A device that parks reads, and a client with four of them; the budget permits two.
 fn four_reads() -> Reading {
     let device = FaultyDevice::of_memory(SIZE);
     let limits = ServerLimits {
@@ -44,7 +44,7 @@ fn four_reads() -> Reading {
     }
 }
 
-/// The cookies of the next two reads that are answered, in order.
+/// Returns the cookies of the next two replies in order.
 fn two_answers(client: &mut Client) -> [u64; 2] {
     let mut cookies = [0; 2].map(|_: u64| {
         let (errno, cookie) = client.simple();
@@ -57,7 +57,7 @@ fn two_answers(client: &mut Client) -> [u64; 2] {
 }
 
 fn nothing_is_held(server: &NbdServer) {
-    wait_until("all memory comes back", || {
+    wait_until("all memory is released", || {
         server.status().payload_bytes == 0
     });
 }
@@ -82,7 +82,7 @@ fn a_connection_that_reached_the_budget_waits_and_others_go_on() {
 fn a_client_that_vanishes_takes_no_memory_with_it() {
     let reading = four_reads();
     drop(reading.client);
-    wait_until("what was begun has ended", || {
+    wait_until("the started reads are completed", || {
         reading.device.call_back();
         reading.server.status().payload_bytes == 0
     });
@@ -99,7 +99,7 @@ fn a_server_that_ends_answers_what_was_begun_and_holds_nothing() {
         let (server, device) = (&reading.server, &reading.device);
         let deadline = Instant::now() + Duration::from_secs(60);
         let ending = scope.spawn(move || server.drain(deadline, Farewell::HandOver));
-        wait_until("the drain ends when the device lets go", || {
+        wait_until("the drain completes when the device responds", || {
             device.call_back();
             ending.is_finished()
         });

@@ -1,5 +1,5 @@
-//! The clients people use, judging the server: libnbd's tools, qemu's, fio's engine, and TLS by
-//! GnuTLS. A tool that is not installed is said to be, and its test passes.
+//! Tests the server with common clients: libnbd's tools, qemu's, fio's engine, and TLS by GnuTLS.
+//! If a tool is not installed, its test reports that and passes.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::*;
 
 const SIZE: u64 = 256 << 20;
 
-/// A server on a Unix socket and on TCP, in a folder that is removed afterwards.
+/// A server on a Unix socket and on TCP, in a temporary directory.
 struct Stand {
     server: NbdServer,
     folder: tempfile::TempDir,
@@ -60,14 +60,14 @@ impl Stand {
     }
 
     fn tcp_uri(&self, scheme: &str) -> String {
-        // Certificates are made out to the name.
+        // Certificates are issued for the host name.
         format!(
             "{scheme}://localhost:{}/disk",
             tcp_address(&self.server).port()
         )
     }
 
-    /// An image with data, holes, and an odd end of data.
+    /// An image with data, holes, and an unaligned end of data.
     fn image(&self) -> PathBuf {
         let path = self.path("image");
         let file = std::fs::File::create(&path).unwrap();
@@ -378,7 +378,7 @@ fn required_tls_serves_known_certificates_only() {
     }
     let mut plain = Client::greeted(tcp_address(&stand.server));
     assert_eq!(plain.option(3, &[]), (1 << 31) + 5);
-    // Input behind STARTTLS is not taken for encrypted input, nor for plain.
+    // Input after STARTTLS is treated neither as encrypted nor as plain input.
     plain.send(b"IHAVEOPT\0\0\0\x05\0\0\0\0IHAVEOPT\0\0\0\x03\0\0\0\0");
     assert!(plain.rest().len() <= 20);
 }

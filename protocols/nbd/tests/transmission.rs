@@ -1,4 +1,5 @@
-//! Requests and replies over a real socket, in all three styles, by a client of raw bytes.
+//! Requests and replies over a real socket, in all three styles, with a client that sends raw
+//! bytes.
 
 mod support;
 
@@ -10,7 +11,7 @@ use support::*;
 
 const SIZE: u64 = 64 << 20;
 
-/// One that answers at once, and one that always has to be waited for.
+/// One device that completes immediately, and one that always blocks.
 fn devices() -> [SharedDevice; 2] {
     let slow = FaultyDevice::of_memory(SIZE);
     slow.set_all(Fault::Slow);
@@ -104,7 +105,7 @@ fn structured_replies_have_chunks_for_data_holes_errors_and_status() {
 
 #[test]
 fn extended_headers_have_wide_lengths_and_payloads() {
-    // Larger than a compact request can say.
+    // Larger than the length of a compact request.
     let size = 6 << 30;
     let (_server, address) = serve(Arc::new(MemoryDevice::new(size, 512)));
     let mut client = Client::ready(address, 2);
@@ -116,7 +117,7 @@ fn extended_headers_have_wide_lengths_and_payloads() {
     let (kind, cookie, payload) = client.chunk(true);
     assert_eq!((kind, cookie), (1, 2));
     assert!(payload[8..] == data);
-    // A write that does not say that it has a payload has it, as qemu's.
+    // A write without the payload flag has a payload, as qemu's.
     client.extended(1, 1, 3, 5 << 30, 512);
     client.send(&data[..512]);
     assert_eq!(client.chunk(true), (0, 3, vec![]));
@@ -129,7 +130,7 @@ fn extended_headers_have_wide_lengths_and_payloads() {
     assert_eq!((kind, &wide[..8]), (6, &[0, 0, 0, 1, 0, 0, 0, 3][..]));
     assert_eq!(wide[8..16], (5_u64 << 30).to_be_bytes());
     assert_eq!(wide[16..24], 3_u64.to_be_bytes());
-    // The form with a payload: an effect length and the contexts wanted.
+    // The form with a payload: an effect length and the requested contexts.
     let selection = [&(1_u64 << 32).to_be_bytes()[..], &[0, 0, 0, 1]].concat();
     client.extended(0x28, 7, 6, 0, 12);
     client.send(&selection);

@@ -1,7 +1,7 @@
-//! Persistent reservations of one logical unit or namespace: registrations, the reservation, what each request does to
-//! them, and the form in which they are stored. Pure, and of no protocol: SCSI (SPC-4, section 5.13) and NVMe (NVM Express
-//! Base, section 8.19) have the same model. A protocol says who its clients are ([`Stored`]), and translates requests,
-//! [`Refusal`]s and [`Event`]s.
+//! Persistent reservations of one logical unit or namespace: registrations, the reservation, the
+//! effect of each request, and the stored format. Pure and independent of the protocol: SCSI
+//! (SPC-4, section 5.13) and NVMe (NVM Express Base, section 8.19) have the same model. A protocol
+//! defines its client identity ([`Stored`]), and translates requests, [`Refusal`]s and [`Event`]s.
 
 #![forbid(unsafe_code)]
 
@@ -18,5 +18,5 @@ pub use store::{
     NoReservationStore, ReservationStore, Stored, StoredReservationsError, decode, encode,
 };
 
-/// Most registrations of one unit. Enough for 64 hosts with 4 paths each.
+/// Maximum registrations of one unit. Enough for 64 hosts with 4 paths each.
 pub const REGISTRANTS_MAX: usize = 256;

@@ -1,14 +1,14 @@
-//! The state machine: registrations, the reservation, and what each service action does to them.
-//! A transition is computed from the old state and published (and stored) by the caller.
+//! The state machine: registrations, the reservation, and the effect of each service action. A
+//! transition is computed from the old state and published (and stored) by the caller.
 
 use crate::REGISTRANTS_MAX;
 
-/// What a command does, as far as reservations forbid it.
+/// The access of a command, as far as reservations restrict it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads contents or state.
+    /// Reads data or state.
     Read,
-    /// Changes them.
+    /// Changes data or state.
     Write,
 }
 
@@ -31,7 +31,7 @@ pub enum ReservationType {
 }
 
 impl ReservationType {
-    /// The type of a TYPE field of SCSI.
+    /// Converts the TYPE field of SCSI.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x1 => Self::WriteExclusive,
@@ -57,7 +57,7 @@ impl ReservationType {
         !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
 
-    /// Whether anybody may read.
+    /// Whether unregistered clients may read.
     pub fn is_write_exclusive(self) -> bool {
         matches!(
             self,
@@ -71,7 +71,7 @@ impl ReservationType {
 /// One registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registrant<N> {
-    /// Who is registered: an I_T nexus of SCSI, a host of NVMe.
+    /// The registered client: an I_T nexus of SCSI, a host of NVMe.
     pub nexus: N,
     /// Its reservation key, not zero.
     pub key: u64,
@@ -84,7 +84,7 @@ pub struct Registrant<N> {
 pub struct Holder<N> {
     /// Its type.
     pub kind: ReservationType,
-    /// Who holds it; meaningless for the all registrants types.
+    /// The holder; meaningless for the all registrants types.
     pub nexus: N,
 }
 
@@ -93,7 +93,7 @@ pub struct Holder<N> {
 pub struct Reservations<N> {
     /// PRGENERATION.
     pub generation: u32,
-    /// Whether the state is kept through power loss, as the last registration asked.
+    /// Whether the state survives a power loss, as requested by the last registration.
     pub aptpl: bool,
     /// All registrations, at most [`REGISTRANTS_MAX`].
     pub registrants: Vec<Registrant<N>>,
@@ -106,7 +106,7 @@ pub struct Reservations<N> {
 pub enum Request<N> {
     /// REGISTER, and REGISTER AND IGNORE EXISTING KEY if `key` is `None`.
     Register {
-        /// The key that the nexus has to have.
+        /// The key that the nexus must have.
         key: Option<u64>,
         /// Its new key; zero unregisters.
         new_key: u64,
@@ -140,9 +140,9 @@ pub enum Request<N> {
     Preempt {
         /// Reservation key.
         key: u64,
-        /// Whose registrations to remove.
+        /// The key of the registrations to remove.
         victim: u64,
-        /// Type of the new reservation; only looked at if the reservation itself is preempted.
+        /// Type of the new reservation; used only if the reservation itself is preempted.
         kind: Option<ReservationType>,
         /// Whether the victims' commands are aborted.
         abort: bool,
@@ -162,7 +162,7 @@ pub enum Request<N> {
     },
 }
 
-/// What happened to a registrant by the request of another one.
+/// An event for a registrant, caused by a request of another registrant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The reservation was released.
@@ -176,34 +176,34 @@ pub enum Event {
 /// A notification for a registrant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice<N> {
-    /// For whom.
+    /// The registrant.
     pub nexus: N,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What a request leads to.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition<N> {
     /// The new state.
     pub next: Reservations<N>,
     /// Registrants to notify.
     pub notices: Vec<Notice<N>>,
-    /// Registrants whose commands to abort.
+    /// Registrants with commands to abort.
     pub abort: Vec<N>,
 }
 
 /// Lists a client at each port of the target.
 pub type Ports<'a, N> = dyn Fn(&N) -> Vec<N> + 'a;
 
-/// Why a request changes nothing.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The requester has not the key, or not the reservation, that the request needs.
+    /// The requester does not have the key or the reservation that the request requires.
     Conflict,
-    /// [`REGISTRANTS_MAX`] are registered.
+    /// The unit has [`REGISTRANTS_MAX`] registrations.
     TooManyRegistrants,
-    /// Others can be registered with the first registration only.
+    /// Other ports can only be registered with the first registration.
     OthersAfterFirst,
     /// The reservation is of another type than the one to release.
     OtherType,
@@ -227,7 +227,7 @@ impl<N> Default for Reservations<N> {
 }
 
 impl<N: Clone + PartialEq> Reservations<N> {
-    /// Whether anything could forbid an access.
+    /// Whether any access may be denied.
     pub fn restricts(&self) -> bool {
         self.holder.is_some()
     }
@@ -246,7 +246,8 @@ impl<N: Clone + PartialEq> Reservations<N> {
         }
     }
 
-    /// Whether the reservation lets a nexus do something (SBC-4, table 14; NVM Express Base 2.0, figure 85).
+    /// Whether the reservation permits an access of a nexus (SBC-4, table 14; NVM Express Base 2.0,
+    /// figure 85).
     pub fn permits(&self, nexus: &N, access: Access) -> bool {
         let Some(holder) = &self.holder else {
             return true;
@@ -260,8 +261,8 @@ impl<N: Clone + PartialEq> Reservations<N> {
         }
     }
 
-    /// What `request` from `nexus` leads to. `at_all_ports` lists the registrations that a client gets by ALL_TG_PT: itself
-    /// at each port of the target.
+    /// Returns the result of `request` from `nexus`. `at_all_ports` lists the registrations that a
+    /// client gets with ALL_TG_PT: itself at each port of the target.
     pub fn decide(
         &self,
         nexus: &N,
@@ -345,7 +346,7 @@ impl<N: Clone + PartialEq> Reservations<N> {
     }
 }
 
-/// A transition in the making.
+/// A transition under construction.
 struct Change<'a, N> {
     by: &'a N,
     next: Reservations<N>,
@@ -365,7 +366,7 @@ impl<N: Clone + PartialEq> Change<'_, N> {
         self.next.generation = self.next.generation.wrapping_add(1);
     }
 
-    /// Notifies all registrants but the one that acts.
+    /// Notifies all registrants except the one that sent the request.
     fn notify_registrants(&mut self, event: Event) {
         for one in &self.next.registrants {
             if one.nexus != *self.by {
@@ -531,7 +532,7 @@ impl<N: Clone + PartialEq> Change<'_, N> {
         Ok(())
     }
 
-    /// Removes registrations and tells their owners. A preemptor of the reservation stays
+    /// Removes registrations and notifies their owners. A preemptor of the reservation remains
     /// registered.
     fn remove(
         &mut self,
@@ -539,7 +540,8 @@ impl<N: Clone + PartialEq> Change<'_, N> {
         spare_own: bool,
     ) -> Result<(), Refusal> {
         if !self.next.registrants.iter().any(&which) {
-            // Only an all registrants reservation with no one else to remove gets here spared.
+            // Only an all registrants reservation without another registration reaches this with
+            // `spare_own`.
             return if spare_own {
                 Ok(())
             } else {

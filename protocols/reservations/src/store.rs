@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::{Holder, Registrant, ReservationType, Reservations};
 
-/// A client as a registration is stored for it.
+/// The client of a stored registration.
 pub trait Stored: Clone + PartialEq {
     /// A registration of it in JSON. Unknown members must be refused.
     type Form: Serialize + DeserializeOwned;
 
-    /// The form of a registration.
+    /// Converts a registration to its stored form.
     fn store(registrant: &Registrant<Self>) -> Self::Form;
 
-    /// The registration of a form, or what is wrong with it.
+    /// Converts a stored form to a registration, or returns the error.
     fn restore(form: Self::Form) -> Result<Registrant<Self>, &'static str>;
 }
 
-/// Where the reservations of one unit are kept. Both calls may block.
+/// Stable storage of the reservations of one unit. Both calls may block.
 pub trait ReservationStore: Send + Sync {
-    /// What was saved last; `None` if nothing ever was.
+    /// Returns the last saved bytes; `None` if there are none.
     fn load(&self) -> io::Result<Option<Vec<u8>>>;
 
-    /// Replaces it: durable when this returns. Empty bytes mean that there is nothing to keep.
+    /// Replaces the saved bytes: durable on return. Empty bytes mean that there is no state.
     fn save(&self, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Keeps nothing: for devices that are gone with the process, too.
+/// Stores nothing: for devices that do not survive the process either.
 pub struct NoReservationStore;
 
 impl ReservationStore for NoReservationStore {
@@ -42,14 +42,14 @@ impl ReservationStore for NoReservationStore {
     }
 }
 
-/// Why stored reservations cannot be taken over. The unit must not be served without them: they
-/// keep hosts of a cluster apart.
+/// Why stored reservations cannot be restored. The unit must not be served without them, because
+/// they isolate the hosts of a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredReservationsError {
-    /// The store does not answer.
+    /// The store cannot be read.
     #[error("load the reservations")]
     Load(#[source] io::Error),
-    /// Not what [`ReservationStore::save`] was given.
+    /// The bytes were not written by [`ReservationStore::save`].
     #[error("understand the stored reservations")]
     Malformed(#[source] serde_json::Error),
     /// Well-formed, and contradictory or of another version.
@@ -69,7 +69,7 @@ struct State<F> {
     reservation: Option<(u8, usize)>,
 }
 
-/// The bytes to save; empty if the state need not survive.
+/// Returns the bytes to save; empty if the state need not survive.
 pub fn encode<N: Stored>(state: &Reservations<N>) -> Vec<u8> {
     if !state.aptpl || state.registrants.is_empty() {
         return Vec::new();
@@ -80,7 +80,7 @@ pub fn encode<N: Stored>(state: &Reservations<N>) -> Vec<u8> {
             .registrants
             .iter()
             .position(|one| one.nexus == holder.nexus);
-        // All registrants hold the types for which the nexus may have gone.
+        // All registrants hold these types, so that the nexus may have been removed.
         (holder.kind as u8, index.unwrap_or(0))
     });
     let stored = State {
@@ -91,11 +91,11 @@ pub fn encode<N: Stored>(state: &Reservations<N>) -> Vec<u8> {
     serde_json::to_vec(&stored).expect("strings and numbers are always JSON")
 }
 
-/// The state that was saved.
+/// Decodes saved state.
 ///
 /// # Errors
 ///
-/// The bytes were not made by [`encode`].
+/// The bytes were not created by [`encode`].
 pub fn decode<N: Stored>(bytes: &[u8]) -> Result<Reservations<N>, StoredReservationsError> {
     if bytes.is_empty() {
         return Ok(Reservations::default());

@@ -1,5 +1,6 @@
-//! The state machine with clients that are no I_T nexuses: hosts with identifiers, as NVMe has them. The tables of SCSI are
-//! tested in `protocols/scsi/src/reservations/tests.rs`, on the same machine.
+//! The state machine with clients that are not I_T nexuses: hosts with identifiers, as in NVMe. The
+//! tables of SCSI are tested on the same state machine in
+//! `protocols/scsi/src/reservations/tests.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +115,8 @@ fn a_preempted_holder_is_notified_and_its_commands_are_aborted() {
     assert!(transition.next.is_holder(&Host(2)));
 }
 
-/// After any requests of three hosts: what is stored comes back, and a holder is registered.
+/// After random requests of three hosts the stored state can be restored, and a holder is
+/// registered.
 #[test]
 fn random_histories_keep_the_invariant() {
     const TYPES: [ReservationType; 3] = [

@@ -1,5 +1,5 @@
-//! One answer on its way to a client: a few header bytes and a payload that is often borrowed
-//! from the storage engine.
+//! One reply to a client: a few header bytes and a payload that is often borrowed from the storage
+//! engine.
 
 use std::io::IoSlice;
 
@@ -7,10 +7,10 @@ use block_device::ReadLoan;
 
 use crate::Reservation;
 
-/// Most bytes of a header that need no allocation.
+/// Maximum bytes of a header without an allocation.
 const INLINE_BYTES_MAX: usize = 64;
 
-/// A short run of bytes kept in place.
+/// A short byte string without an allocation.
 #[derive(Clone, Copy)]
 pub struct InlineBytes {
     bytes: [u8; INLINE_BYTES_MAX],
@@ -31,7 +31,7 @@ impl InlineBytes {
         inline
     }
 
-    /// Appends `bytes`; 64 is the most that fit.
+    /// Appends `bytes`; at most 64 fit.
     pub fn push(&mut self, bytes: &[u8]) {
         let start = usize::from(self.length);
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
@@ -44,13 +44,13 @@ impl InlineBytes {
     }
 }
 
-/// What follows the header.
+/// The payload after the header.
 pub enum Payload {
-    /// Nothing.
+    /// No payload.
     None,
-    /// Bytes of its own.
+    /// Owned bytes.
     Bytes(Vec<u8>),
-    /// Buffers of the engine, held only while the socket takes them at once.
+    /// Buffers of the engine, held only while the socket accepts them immediately.
     Loan(Box<dyn ReadLoan>),
 }
 
@@ -72,31 +72,31 @@ impl Payload {
     }
 }
 
-/// Bytes to send inside a payload: how one loan becomes several protocol units.
+/// Bytes to insert into a payload, so that one loan becomes several protocol units.
 #[derive(Clone, Copy)]
 pub struct Split {
-    /// Payload bytes that go before.
+    /// Payload bytes before them.
     pub at: usize,
-    /// What is sent there, such as a digest and the next header.
+    /// The bytes, such as a digest and the next header.
     pub bytes: InlineBytes,
 }
 
-/// Something to send, as a whole and in order of [`Outbound::push`](crate::Outbound::push).
+/// A unit to send, as a whole and in order of [`Outbound::push`](crate::Outbound::push).
 pub struct Answer {
     /// Sent first.
     pub head: InlineBytes,
-    /// Sent next.
+    /// Sent after the head.
     pub payload: Payload,
     /// Sent inside the payload, in order of `at`.
     pub splits: Vec<Split>,
     /// Sent last: padding, a digest.
     pub tail: InlineBytes,
-    /// Memory that the payload was paid from, given back when it is sent.
+    /// The budget of the payload, released when it is sent.
     pub reservation: Option<Reservation>,
 }
 
 impl Answer {
-    /// Only a header.
+    /// Creates a reply with only a header.
     pub fn head(bytes: &[u8]) -> Self {
         Self {
             head: InlineBytes::new(bytes),
@@ -107,7 +107,7 @@ impl Answer {
         }
     }
 
-    /// A header and a payload.
+    /// Creates a reply with a header and a payload.
     pub fn with_payload(head: &[u8], payload: Payload) -> Self {
         Self {
             payload,
@@ -115,7 +115,7 @@ impl Answer {
         }
     }
 
-    /// Bytes that it is on the wire.
+    /// Bytes on the wire.
     pub fn byte_count(&self) -> usize {
         self.head.as_slice().len()
             + self.payload.byte_count()
@@ -127,7 +127,7 @@ impl Answer {
             + self.tail.as_slice().len()
     }
 
-    /// Appends what is left after `skip` bytes; `scratch` is only working space.
+    /// Appends the slices after the first `skip` bytes; `scratch` is a buffer for them.
     pub(crate) fn append_slices<'a>(
         &'a self,
         skip: usize,
@@ -167,8 +167,8 @@ impl Answer {
         push(self.tail.as_slice());
     }
 
-    /// Replaces whatever is borrowed by copies of what is left after `sent` bytes, so that ranges
-    /// and buffers of the engine do not wait for a slow client.
+    /// Replaces borrowed buffers by copies of the bytes after the first `sent` ones, so that a slow
+    /// client does not block buffers and range locks of the engine.
     pub(crate) fn own_remainder(&mut self, sent: usize) {
         let mut bytes = Vec::with_capacity(self.byte_count() - sent);
         let mut slices = Vec::new();

@@ -1,4 +1,4 @@
-//! A bound on the payload bytes that all connections together hold in memory.
+//! A bound on the payload bytes in memory of all connections.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use crate::Waker;
 
-/// Bytes to reserve before buffers are filled, given back when the [`Reservation`] is dropped.
+/// Bytes to reserve before buffers are filled. They are released when the [`Reservation`] is
+/// dropped.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: u64,
@@ -16,7 +17,7 @@ pub struct Budget {
     returned: Condvar,
 }
 
-/// Bytes of a [`Budget`], given back on drop.
+/// Reserved bytes of a [`Budget`], released on drop.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<Budget>,
@@ -24,7 +25,7 @@ pub struct Reservation {
 }
 
 impl Budget {
-    /// A budget of `bytes_max` bytes.
+    /// Creates a budget of `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self {
             bytes_max,
@@ -40,13 +41,14 @@ impl Budget {
         self.bytes_used.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody waits for bytes, or has since some came back: who has some that it can do without gives them back.
+    /// Whether a thread is waiting for bytes, or was when some were released. Holders of
+    /// dispensable bytes should release them.
     pub fn is_wanted(&self) -> bool {
         self.has_waiters.load(Ordering::Relaxed)
     }
 
-    /// Reserves `bytes` if they are free. A request larger than the whole budget is granted when
-    /// nothing else is reserved, so that it cannot wait for ever.
+    /// Reserves `bytes` if they are free. A request larger than the whole budget is granted when no
+    /// byte is reserved, so that it cannot block forever.
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let fits = |used: u64| {
             let total = used.checked_add(bytes)?;
@@ -61,8 +63,8 @@ impl Budget {
         })
     }
 
-    /// Like [`try_reserve`](Self::try_reserve); on failure `waker` is raised once, when bytes
-    /// come back.
+    /// Like [`try_reserve`](Self::try_reserve); on failure `waker` is raised once, when bytes are
+    /// released.
     pub fn reserve_or_wake(
         self: &Arc<Self>,
         bytes: u64,
@@ -78,11 +80,11 @@ impl Budget {
             }
             self.has_waiters.store(true, Ordering::SeqCst);
         }
-        // Bytes that came back before the registration would wake nobody.
+        // Bytes released before the registration would not raise the waker.
         self.try_reserve(bytes)
     }
 
-    /// Waits for `bytes` until `deadline`. For threads without a [`Waker`].
+    /// Reserves `bytes`, blocking until `deadline` at most. For threads without a [`Waker`].
     pub fn reserve_until(self: &Arc<Self>, bytes: u64, deadline: Instant) -> Option<Reservation> {
         if let Some(reservation) = self.try_reserve(bytes) {
             return Some(reservation);

@@ -1,5 +1,5 @@
-//! The live connections of a server: how many there may be, how they are told to stop, and how
-//! to wait until they are gone.
+//! The live connections of a server: their limits, how they are stopped, and how to wait for their
+//! end.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,20 +10,21 @@ use std::time::Instant;
 use crate::workers::STACK_BYTES;
 use crate::{Peer, Standing, Stream, Waker};
 
-/// Bits of an IPv6 address that say whose it is; the others anybody makes up as he likes.
+/// Bits of an IPv6 address that identify its network; a host can choose the remaining ones.
 const IPV6_NETWORK_BITS: u32 = 64;
 
-/// How many connections a server takes. Those that were not [let in](Connection::let_in) have places of
-/// their own: whoever connects and says nothing takes none from others.
+/// Limits of connections. Connections that were not [let in](Connection::let_in) have separate
+/// limits, so that idle unauthenticated clients do not block the other clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Let in, in all.
+    /// Authenticated connections.
     pub total_max: usize,
-    /// Let in, from one IPv4 address or IPv6 network (/64); Unix sockets are not counted.
+    /// Authenticated connections of one IPv4 address or IPv6 network (/64); Unix sockets are not
+    /// counted.
     pub per_network_max: usize,
-    /// Not let in, in all.
+    /// Unauthenticated connections.
     pub strangers_max: usize,
-    /// Not let in, from one IPv4 address or IPv6 network (/64).
+    /// Unauthenticated connections of one IPv4 address or IPv6 network (/64).
     pub strangers_per_network_max: usize,
 }
 
@@ -39,13 +40,14 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Most threads that connections have: strangers that were dropped may not have ended yet.
+    /// Maximum number of connection threads, including dropped connections with a running thread.
     pub const fn threads_max(&self) -> usize {
         self.total_max + 2 * self.strangers_max
     }
 }
 
-/// What stands for the machine behind an address, or for all that one link or site has.
+/// Returns the identity that limits count for: an IPv4 address, or the IPv6 network of a link or
+/// site.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -56,40 +58,40 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What a connection's thread is asked to do. Ordered: a later one replaces an earlier one.
+/// A directive to a connection's thread. Ordered: a later one replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Directive {
     /// Serve.
     Serve,
-    /// Say goodbye in the protocol's way, finish what is under way, and end.
+    /// Announce the end with the protocol's message, complete pending requests, and close.
     Drain,
-    /// End at once, without another word: the volume may be somebody else's by now.
+    /// Close immediately and send nothing: another head may own the volume.
     Drop,
 }
 
-/// A connection, shared by its thread, the server and whoever ends it.
+/// A connection, shared by its thread, the server and the thread that closes it.
 pub struct Connection {
-    /// Unique in the process's life among its [`Connections`].
+    /// Unique within its [`Connections`] for the life of the process.
     pub id: u64,
-    /// Who is connected.
+    /// The peer.
     pub peer: Peer,
     /// The socket.
     pub stream: Arc<Stream>,
     /// Wakes the connection's thread.
     pub waker: Arc<Waker>,
-    /// Whether what it asked for may still change anything.
+    /// Whether its requests may still change data.
     pub standing: Arc<Standing>,
-    /// Those that it is one of.
+    /// The set that it belongs to.
     all: Weak<Connections>,
     directive: AtomicU8,
-    /// The client said that it will ask for nothing more, and may close before it is answered.
+    /// The client announced the end of its requests, and may close before it receives the replies.
     has_said_goodbye: AtomicBool,
-    /// The connection's thread did not look at its socket for a while.
+    /// The connection's thread did not check its socket for a while.
     was_away: AtomicBool,
 }
 
 impl Connection {
-    /// What the connection's thread has to do now; look at it after each
+    /// Returns the current directive; must be checked after each
     /// [`Turn::Woken`](crate::Turn::Woken).
     pub fn directive(&self) -> Directive {
         match self.directive.load(Ordering::Acquire) {
@@ -99,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Asks the connection's thread to do something; never takes an earlier request back.
+    /// Sets the directive of the connection's thread; never reverts to an earlier one.
     pub fn direct(&self, directive: Directive) {
         let code = directive as u8;
         if self.directive.fetch_max(code, Ordering::AcqRel) < code {
@@ -111,19 +113,20 @@ impl Connection {
         }
     }
 
-    /// Its client is known now: it has logged in, or chosen an export. `false` if there is no place for
-    /// it; the connection is to be closed then.
+    /// Records that the client has logged in or chosen an export. Returns `false` if a limit is
+    /// reached; the connection must be closed then.
     pub fn let_in(&self) -> bool {
         self.all.upgrade().is_some_and(|all| all.let_in(self))
     }
 
-    /// The client will close its end in an orderly way: that is no reason to drop what is under way.
+    /// Records that the client will close the connection in an orderly way, so that its pending
+    /// requests are completed.
     pub fn goodbye(&self) {
         self.has_said_goodbye.store(true, Ordering::Release);
     }
 
-    /// Drops the connection if the client has left it without a word; whether nothing of it may
-    /// take effect any more.
+    /// Drops the connection if the client has left it unexpectedly. Returns whether its requests
+    /// may no longer take effect.
     pub fn ends_if_left(&self) -> bool {
         if self.standing.is_over() {
             return true;
@@ -135,13 +138,14 @@ impl Connection {
         true
     }
 
-    /// For the connection's thread: it is going to wait for something else than its socket.
+    /// Called by the connection's thread before it blocks on an event other than its socket.
     pub fn note_absence(&self) {
         self.was_away.store(true, Ordering::Relaxed);
     }
 
-    /// For the connection's thread: whether the client has left while the thread was away. What it
-    /// had sent before must not be executed then: it is answered elsewhere by now, perhaps.
+    /// Called by the connection's thread. Returns whether the client has left while the thread was
+    /// away. Its earlier requests must not be executed then, because a retry may have been served
+    /// elsewhere.
     pub fn left_meanwhile(&self) -> bool {
         self.was_away.load(Ordering::Relaxed) && {
             self.was_away.store(false, Ordering::Relaxed);
@@ -159,13 +163,13 @@ pub struct Connections {
 
 struct State {
     live: HashMap<u64, Arc<Connection>>,
-    /// How many were let in, in all and by network.
+    /// Authenticated connections, in all and by network.
     known: usize,
     known_by_network: HashMap<IpAddr, usize>,
-    /// Those that were not, in the order in which they came.
+    /// Unauthenticated connections, oldest first.
     strangers: BTreeSet<u64>,
     strangers_by_network: HashMap<IpAddr, usize>,
-    /// Strangers that were dropped, until they end.
+    /// Evicted unauthenticated connections with a running thread.
     evicted: HashSet<u64>,
     next_id: u64,
     directive: Directive,
@@ -173,7 +177,7 @@ struct State {
 }
 
 impl Connections {
-    /// No connections yet.
+    /// Creates an empty set.
     pub fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
@@ -196,28 +200,28 @@ impl Connections {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Connections alive now.
+    /// Number of live connections.
     pub fn count(&self) -> usize {
         self.lock().live.len()
     }
 
-    /// Connections refused so far because of a limit.
+    /// Number of connections refused by a limit.
     pub fn refused(&self) -> u64 {
         self.lock().refused
     }
 
-    /// The live connections, in no order.
+    /// Returns the live connections in any order.
     pub fn list(&self) -> Vec<Arc<Connection>> {
         self.lock().live.values().cloned().collect()
     }
 
-    /// The other ends of the live connections, in no order.
+    /// Returns the peers of the live connections in any order.
     pub fn peers(&self) -> Vec<Peer> {
         let state = self.lock();
         state.live.values().map(|live| live.peer).collect()
     }
 
-    /// Asks every connection, and each that comes later, to do something.
+    /// Sets the directive of every connection, including later ones.
     pub fn direct_all(&self, directive: Directive) {
         let live: Vec<_> = {
             let mut state = self.lock();
@@ -229,7 +233,7 @@ impl Connections {
         }
     }
 
-    /// Waits until no connection is alive; `false` if some are at `deadline`.
+    /// Blocks until no connection is alive. Returns `false` if some are at `deadline`.
     pub fn wait_until_empty(&self, deadline: Instant) -> bool {
         let mut state = self.lock();
         while !state.live.is_empty() {
@@ -246,7 +250,7 @@ impl Connections {
     }
 
     /// Runs `serve` for a new connection in a thread of its own. A connection over a limit is
-    /// closed at once.
+    /// closed immediately.
     pub fn start(
         self: &Arc<Self>,
         name: &str,
@@ -325,7 +329,7 @@ impl Connections {
     fn let_in(&self, connection: &Connection) -> bool {
         let mut state = self.lock();
         if !state.strangers.contains(&connection.id) {
-            // Let in before, or dropped meanwhile.
+            // It was let in before, or dropped concurrently.
             return connection.directive() != Directive::Drop;
         }
         let network = connection.peer.address().map(network);
@@ -354,13 +358,13 @@ impl Connections {
     }
 }
 
-/// There is no place, and none can be made.
+/// A limit is reached, and no connection can be evicted.
 struct Full;
 
 impl State {
-    /// Finds a place for a stranger from `network`. Where there is none it is that of the stranger who
-    /// is there for longest, from the network that has most: a client that means it is known long before
-    /// that is its own.
+    /// Finds room for an unauthenticated connection from `network`. If necessary the oldest one of
+    /// the network with the most such connections is evicted. A genuine client logs in long before
+    /// that.
     fn make_room(
         &mut self,
         limits: &ConnectionLimits,
@@ -392,7 +396,7 @@ impl State {
         Ok(Some(oldest))
     }
 
-    /// Whether it was one.
+    /// Returns whether it was one.
     fn forget_stranger(&mut self, connection: &Connection) -> bool {
         let was = self.strangers.remove(&connection.id);
         if was {
@@ -404,7 +408,7 @@ impl State {
 
     fn refuse(&mut self, peer: &Peer, what: &str) {
         self.refused += 1;
-        // Each power of two is enough to see a flood, and does not become one in the log.
+        // A log line at each power of two shows a flood and does not flood the log.
         if self.refused.is_power_of_two() {
             let (known, strangers, refused) = (self.known, self.strangers.len(), self.refused);
             tracing::warn!(%peer, known, strangers, refused, "{what}");
@@ -433,7 +437,7 @@ fn uncount(counts: &mut HashMap<IpAddr, usize>, network: Option<IpAddr>) {
     }
 }
 
-/// Takes the connection off the list when its thread ends, even by a panic.
+/// Removes the connection from the set when its thread exits, even after a panic.
 struct Live {
     connections: Arc<Connections>,
     connection: Arc<Connection>,
@@ -471,7 +475,7 @@ mod tests {
         connections.start("test", stream, peer, Arc::new(serve));
         let stream = tells.recv().expect("served");
         let begun = Instant::now();
-        // The error is there from the close on.
+        // The socket reports an error as soon as it is closed.
         while stream.strong_count() > 0 {
             assert!(begun.elapsed() < std::time::Duration::from_secs(60));
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! What was served, counted without locks: for status and metrics.
+//! Counters of served requests without locks, for status and metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,14 +10,14 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: AtomicU64,)*
         }
 
-        /// What [`Counters`] held at one moment.
+        /// The values of [`Counters`].
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct CountersSnapshot {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Counters {
-            /// The values now; not one instant for all of them.
+            /// Returns the current values; they are not read atomically as a whole.
             pub fn snapshot(&self) -> CountersSnapshot {
                 CountersSnapshot {
                     $($name: self.$name.load(Ordering::Relaxed),)*
@@ -36,7 +36,7 @@ counters! {
     writes,
     /// Bytes written by clients.
     write_bytes,
-    /// Completed flushes, and writes that had to be durable.
+    /// Completed flushes and durable writes.
     flushes,
     /// Completed unmaps and writes of zeroes.
     unmaps,
@@ -44,9 +44,9 @@ counters! {
     unmap_bytes,
     /// Other completed commands.
     others,
-    /// Commands that were answered with an error.
+    /// Commands that returned an error.
     errors,
-    /// Operations that could not be done at once and went to a worker.
+    /// Operations that were passed to a worker because they would block.
     waits,
 }
 

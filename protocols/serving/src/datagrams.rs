@@ -1,4 +1,4 @@
-//! UDP, for the few things that are said without a connection.
+//! UDP sockets for connectionless requests.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,11 +11,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::Waker;
 use crate::link::timespec;
 
-/// A socket that is bound to `address`, whether this machine has it already or will by a takeover. It does not block.
+/// Binds a non-blocking socket to `address`, even if a takeover has not moved the address to this
+/// host yet.
 ///
 /// # Errors
 ///
-/// Another program has the address, or this one may not have it.
+/// Another process uses the address, or this process has no permission.
 pub fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -34,7 +35,7 @@ pub fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Waits until one of the sockets has something, the waker is raised, or the pause is over.
+/// Blocks until a socket has input, the waker is raised, or the pause is over.
 pub fn wait_for_datagrams(waker: &Waker, sockets: &[&UdpSocket], pause: Duration) {
     let pause = timespec(pause);
     let waker = PollFd::from_borrowed_fd(waker.as_fd(), PollFlags::IN);

@@ -1,8 +1,9 @@
-//! Sockets that exist before there is anything to serve.
+//! Sockets that listen before the server is ready.
 //!
-//! A client that comes while a pool is still being opened would be refused, or hear nothing, and try again
-//! some time later. A socket that listens already has the kernel complete its connection, and keep what the client
-//! says first; it is answered as soon as there is a [`Listener`](crate::Listener) that accepts.
+//! A client that connects while a pool is being opened would be refused or get no reply, and would
+//! retry some time later. With a listening socket the kernel completes the connection and queues
+//! the client's first bytes. They are handled when a [`Listener`](crate::Listener) accepts the
+//! connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,20 +13,21 @@ use std::sync::{Mutex, MutexGuard};
 use crate::listener::{BACKLOG, bind_tcp};
 use crate::{ListenAddress, ListenError};
 
-/// Bound sockets that no listener has taken yet.
+/// Bound sockets that no listener has acquired yet.
 #[derive(Debug, Default)]
 pub struct EarlySockets(Mutex<BTreeMap<SocketAddr, OwnedFd>>);
 
 impl EarlySockets {
-    /// Binds all `addresses`, whether this machine has them or not. They refuse connections as if nobody was there.
+    /// Binds all `addresses`, even those that this host does not have yet. They refuse connections
+    /// like a closed port.
     ///
     /// # Errors
     ///
-    /// One cannot be had.
+    /// An address cannot be bound.
     pub fn bind(addresses: impl IntoIterator<Item = SocketAddr>) -> Result<Self, ListenError> {
         let mut sockets = BTreeMap::new();
         for address in addresses {
-            // Which port it is, only the listener's owner could tell.
+            // Only the listener's owner could report the actual port.
             if address.port() == 0 || sockets.contains_key(&address) {
                 continue;
             }
@@ -35,22 +37,22 @@ impl EarlySockets {
         Ok(Self(Mutex::new(sockets)))
     }
 
-    /// Binds `address`, with port 0 at a free one; where it is.
+    /// Binds `address`, with port 0 to a free port. Returns the bound address.
     ///
     /// # Errors
     ///
-    /// It cannot be had.
+    /// It cannot be bound.
     pub fn reserve(&self, address: SocketAddr) -> Result<SocketAddr, ListenError> {
         let (address, socket) = bind(address)?;
         self.sockets().insert(address, socket);
         Ok(address)
     }
 
-    /// Binds all `addresses`, with port 0 at a free one, and takes connections there from now on; where it is.
+    /// Binds all `addresses`, with port 0 to a free port, and listens. Returns the bound addresses.
     ///
     /// # Errors
     ///
-    /// One cannot be had; then none is kept.
+    /// An address cannot be bound; then all are closed.
     pub fn open(
         &self,
         addresses: impl IntoIterator<Item = SocketAddr>,
@@ -67,17 +69,17 @@ impl EarlySockets {
         Ok(places)
     }
 
-    /// Lets go of the sockets of `addresses` that no listener has taken.
+    /// Closes the sockets of `addresses` that no listener has acquired.
     pub fn forget(&self, addresses: &[SocketAddr]) {
         self.sockets()
             .retain(|address, _| !addresses.contains(address));
     }
 
-    /// Takes connections from now on. Nobody answers them before a listener does.
+    /// Starts to listen. Connections are queued until a listener accepts them.
     ///
     /// # Errors
     ///
-    /// Another program listens at one of the addresses.
+    /// Another process listens on one of the addresses.
     pub fn listen(&self) -> Result<(), ListenError> {
         for (address, socket) in &*self.sockets() {
             let listening = rustix::net::listen(socket, BACKLOG);
@@ -86,7 +88,7 @@ impl EarlySockets {
         Ok(())
     }
 
-    /// The socket of that address, for a listener of its own.
+    /// Returns the socket of an address, for a listener of its own.
     pub(crate) fn take(&self, address: SocketAddr) -> Option<OwnedFd> {
         self.sockets().remove(&address)
     }

@@ -1,4 +1,4 @@
-//! One flush of a device for everybody who waits for one.
+//! Shares one flush of a device among all concurrent requests for one.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,16 +7,16 @@ use block_device::{DeviceError, SharedDevice};
 
 use crate::workers::STACK_BYTES;
 
-/// What a waiter is told; the error is shared by all that waited for the same flush.
+/// The result of a flush. Waiters of the same flush share the error.
 pub type FlushOutcome = Result<(), Arc<DeviceError>>;
 
 type Waiter = Box<dyn FnOnce(FlushOutcome) + Send>;
 
-/// How long the leader's thread stays without work. A device that is flushed often keeps it.
+/// Idle time after which the leader's thread exits. A device with frequent flushes retains it.
 const LEADER_IDLE: Duration = Duration::from_secs(10);
 
-/// The flushes of one device. While one runs, newcomers wait together for the next: it started
-/// after they came, so it covers whatever they saw completed.
+/// The flushes of one device. While one is running, further waiters share the next one: it starts
+/// after they arrived, so that it covers all writes that they have seen completed.
 pub struct FlushGroup {
     shared: Arc<Shared>,
 }
@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiters: Vec<Waiter>,
-    /// Somebody is inside the device's flush and will look at `waiters` afterwards.
+    /// A thread is in the device's flush and will check `waiters` afterwards.
     leading: bool,
     thread_running: bool,
     thread_idle: bool,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl FlushGroup {
-    /// A group for `device`; its thread starts with the first waiter and ends when idle.
+    /// Creates a group for `device`. Its thread starts with the first waiter and exits when idle.
     pub fn new(device: SharedDevice) -> Self {
         let shared = Shared {
             device,
@@ -51,8 +51,8 @@ impl FlushGroup {
         }
     }
 
-    /// Calls `waiter` when everything that was completed before this call is durable, perhaps
-    /// before it returns, usually on the group's thread. `waiter` must not wait for a socket.
+    /// Calls `waiter` when all writes completed before this call are durable: possibly before this
+    /// call returns, usually on the group's thread. `waiter` must not block on a socket.
     pub fn wait(&self, waiter: impl FnOnce(FlushOutcome) + Send + 'static) {
         if self.shared.device.is_clean() {
             return waiter(Ok(()));
@@ -64,8 +64,8 @@ impl FlushGroup {
         }
     }
 
-    /// Flushes on the calling thread if nobody else is doing so: saves the hand-over to a thread
-    /// when the caller has nothing else to do. `None` if a flush is under way: use
+    /// Flushes on the calling thread if no flush is in progress. This saves the hand-over to a
+    /// thread for a caller without other work. Returns `None` if a flush is in progress: use
     /// [`wait`](Self::wait).
     pub fn flush_here(&self) -> Option<FlushOutcome> {
         if self.shared.device.is_clean() {
@@ -88,14 +88,14 @@ impl FlushGroup {
         Some(outcome)
     }
 
-    /// Calls of the device's flush so far.
+    /// Number of flushes of the device.
     pub fn flushes(&self) -> u64 {
         self.shared.lock().flushes
     }
 }
 
 impl Drop for FlushGroup {
-    /// Waiters that are still there are served before the thread ends.
+    /// Remaining waiters are served before the thread exits.
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.news.notify_all();
@@ -107,7 +107,7 @@ impl Shared {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Makes sure that a thread will serve the waiters; without one, the caller does.
+    /// Ensures that a thread will serve the waiters; without a thread, the caller does.
     fn summon(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.thread_running {
             let idle = state.thread_idle;
@@ -131,7 +131,7 @@ impl Shared {
         }
     }
 
-    /// Serves the waiters there are with one flush.
+    /// Serves the current waiters with one flush.
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let waiters = std::mem::take(&mut state.waiters);
         state.leading = true;
@@ -150,7 +150,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if state.leading {
-                // A caller flushes on its own thread; it summons this one afterwards.
+                // A caller flushes on its own thread, and will summon this thread afterwards.
                 state.thread_idle = true;
                 state = self.news.wait(state).expect("no holder panics");
                 state.thread_idle = false;
@@ -182,7 +182,7 @@ mod tests {
     use block_device::*;
     use std::sync::mpsc;
 
-    /// A device whose flush waits for a permit, to see who shares one.
+    /// A device with flushes that block until permitted, to observe shared ones.
     struct SlowFlush {
         inner: MemoryDevice,
         entered: Mutex<mpsc::Sender<()>>,

@@ -1,15 +1,15 @@
-//! What the protocol servers share: listening, connections, answers on their way out, worker
-//! threads, shared flushes and a budget for memory. No protocol is known here.
+//! The parts that the protocol servers share: listeners, connections, queues of replies, worker
+//! threads, shared flushes and a memory budget. Independent of any protocol.
 //!
 //! **The model.** Each connection has one thread. It receives a large piece of input (one system
-//! call brings many requests), executes each request at once without waiting, queues the answers
-//! in its [`Outbound`], and sends them together when its input is used up. Only what would have
-//! to wait goes to [`Workers`], and what must be durable to a [`FlushGroup`]; those push their
-//! answers into the same [`Outbound`] when they are done. A worker never waits for a socket.
+//! call returns many requests), executes each request without blocking, queues the replies in its
+//! [`Outbound`], and sends them together when its input is consumed. Operations that would block
+//! are passed to [`Workers`], and durable writes to a [`FlushGroup`]; these push their replies to
+//! the same [`Outbound`]. A worker never blocks on a socket.
 //!
-//! **Bounds.** Payload in memory is paid from a [`Budget`]; queued answers and unfinished
-//! operations of one connection are bounded by [`OutboundLimits`]; connections by
-//! [`ConnectionLimits`]. A peer that takes nothing for a while is dropped.
+//! **Bounds.** A [`Budget`] bounds the payload in memory; [`OutboundLimits`] bound queued replies
+//! and pending operations of one connection; [`ConnectionLimits`] bound connections. A peer that
+//! does not read is dropped after a time-out.
 
 #![forbid(unsafe_code)]
 

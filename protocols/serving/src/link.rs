@@ -1,4 +1,5 @@
-//! A connection as its own thread sees it: input comes in turns, answers go out meanwhile.
+//! A connection from the view of its own thread: input arrives in turns, and replies are sent
+//! concurrently.
 
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::AsFd;
@@ -12,19 +13,19 @@ use crate::{Outbound, OutboundLimits, ReceiveWait, Stream, Transport, Waker};
 /// Why [`Link::turn`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// So many bytes came in.
+    /// Number of received bytes.
     Input(usize),
-    /// The peer will send no more, or the connection broke.
+    /// The peer will send no more, or the connection failed.
     Closed,
-    /// The waker was raised: somebody wants this thread's attention.
+    /// The waker was raised, so that directives must be checked.
     Woken,
     /// The caller's deadline passed without input.
     Deadline,
-    /// The peer takes no answers and has to be dropped.
+    /// The peer does not read replies and must be dropped.
     Stalled,
 }
 
-/// The receiving half of a connection and the waiting for both halves.
+/// The receive side of a connection, and the wait for both sides.
 pub struct Link {
     transport: Arc<dyn Transport>,
     waker: Arc<Waker>,
@@ -34,16 +35,16 @@ pub struct Link {
     bytes_max: usize,
     start: usize,
     end: usize,
-    /// The last receive filled everything offered, or a poll saw input.
+    /// The last receive filled the whole buffer, or a poll reported input.
     more_expected: bool,
-    /// Input was left alone since the last look whether the peer is there.
+    /// Input was not read since the last check for the peer's presence.
     was_congested: bool,
     appetite: usize,
 }
 
 impl Link {
-    /// A link over `transport` with a receive buffer of `buffer_bytes`, which bounds the largest
-    /// message that [`require`](Self::require) can gather.
+    /// Creates a link over `transport` with a receive buffer of `buffer_bytes`, which bounds the
+    /// largest message that [`require`](Self::require) can gather.
     pub fn new(
         transport: Arc<dyn Transport>,
         waker: Arc<Waker>,
@@ -53,8 +54,8 @@ impl Link {
         Self::growing(transport, waker, limits, buffer_bytes, buffer_bytes)
     }
 
-    /// The same with a buffer of `usual_bytes`, which grows to `bytes_max` when a larger message is required, until it is
-    /// [shrunk](Self::shrink).
+    /// Creates a link with a buffer of `usual_bytes`. It grows to `bytes_max` when a larger message
+    /// is required, until it is [shrunk](Self::shrink).
     pub fn growing(
         transport: Arc<dyn Transport>,
         waker: Arc<Waker>,
@@ -78,28 +79,28 @@ impl Link {
         }
     }
 
-    /// Receives at most about `bytes` at once from now on. A small appetite leaves payloads in
-    /// the socket, to be received where they belong instead of being copied there.
+    /// Limits a single receive to about `bytes`. With a small limit payloads remain in the socket
+    /// and are received directly to their destination without a copy.
     pub fn set_appetite(&mut self, bytes: usize) {
         self.appetite = bytes.max(1);
     }
 
-    /// Where answers go.
+    /// The queue of replies.
     pub fn outbound(&self) -> &Arc<Outbound> {
         &self.outbound
     }
 
-    /// What wakes this link's thread.
+    /// The waker of this link's thread.
     pub fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
-    /// Input received and not yet consumed.
+    /// Received input that is not consumed yet.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Forgets the first `count` bytes of the input.
+    /// Removes the first `count` bytes of the input.
     pub fn consume(&mut self, count: usize) {
         self.start = self.start.saturating_add(count).min(self.end);
         if self.start == self.end {
@@ -108,8 +109,8 @@ impl Link {
         }
     }
 
-    /// Makes room for a message of `count` bytes at the front of the buffer; `false` if it can
-    /// never fit.
+    /// Ensures room for a message of `count` bytes at the front of the buffer. Returns `false` if
+    /// it can never fit.
     pub fn require(&mut self, count: usize) -> bool {
         if count > self.bytes_max {
             return false;
@@ -125,12 +126,13 @@ impl Link {
         true
     }
 
-    /// Whether a message of `count` bytes needs more memory than the link has.
+    /// Whether a message of `count` bytes requires more memory than the link has.
     pub fn must_grow_for(&self, count: usize) -> bool {
         count > self.buffer.len()
     }
 
-    /// Gives back what the buffer has grown by, if all input is consumed. Whether it has its usual size now.
+    /// Shrinks the buffer to its usual size if all input is consumed. Returns whether it has that
+    /// size.
     pub fn shrink(&mut self) -> bool {
         if self.buffer.len() > self.usual_bytes && self.start == self.end {
             self.replace_buffer(self.usual_bytes);
@@ -145,13 +147,13 @@ impl Link {
         (self.buffer, self.start, self.end) = (buffer, 0, input.len());
     }
 
-    /// Sends what is queued, then waits for more input.
+    /// Sends queued replies, then blocks until more input arrives.
     pub fn turn(&mut self, deadline: Option<Instant>) -> io::Result<Turn> {
         self.turn_into(Vec::new(), deadline)
     }
 
-    /// Like [`turn`](Self::turn); the input goes to `target` first, and only what is beyond it
-    /// to the buffer, which must have been consumed. [`Turn::Input`] counts both.
+    /// Like [`turn`](Self::turn), but receives to `target` first, and the rest to the buffer, which
+    /// must have been consumed. [`Turn::Input`] counts both.
     pub fn turn_into(
         &mut self,
         target: Vec<IoSliceMut<'_>>,
@@ -184,8 +186,8 @@ impl Link {
         Ok(turn)
     }
 
-    /// Sends what is queued until the connection is no longer congested, which
-    /// [`Turn::Input`] of zero bytes says: for a caller that has requests left in the buffer.
+    /// Sends queued replies until the connection is no longer congested, which returns
+    /// [`Turn::Input`] with zero bytes. For a caller with requests left in the buffer.
     pub fn make_room(&mut self, deadline: Option<Instant>) -> io::Result<Turn> {
         let mut waiting = Waiting {
             transport: &*self.transport,
@@ -199,18 +201,18 @@ impl Link {
         turn
     }
 
-    /// Tells the peer that nothing more will be sent.
+    /// Signals the end of the stream to the peer.
     pub fn finish(&self) {
         self.transport.finish();
         self.transport.stream().shutdown_send();
     }
 
-    /// Sends what is queued, as far as the socket takes it.
+    /// Sends queued replies as far as the socket accepts them.
     pub fn flush(&self) {
         self.outbound.flush_patiently();
     }
 
-    /// Like [`turn`](Self::turn), but leaves the input alone: waits for the waker.
+    /// Like [`turn`](Self::turn), but does not read input: only the waker ends the wait.
     pub fn pause(&mut self, deadline: Instant) -> io::Result<Turn> {
         loop {
             self.outbound.set_throttled(true);
@@ -240,8 +242,8 @@ impl Link {
         }
     }
 
-    /// Waits until every pending operation is answered and every answer sent, or `deadline`.
-    /// Whether that was achieved. Input is left alone.
+    /// Blocks until all pending operations are completed and all replies are sent, or until
+    /// `deadline`. Returns whether that was achieved. Input is not read.
     pub fn settle(&mut self, deadline: Instant) -> bool {
         loop {
             self.outbound.set_throttled(true);
@@ -253,7 +255,7 @@ impl Link {
                 input: false,
                 room: self.outbound.stall_deadline().is_some(),
             };
-            // A broken socket is always ready; only the operations are waited for then.
+            // A failed socket is always ready; then only the operations are awaited.
             let stream = (!self.outbound.is_broken()).then(|| self.transport.stream());
             match wait_for(stream, Some(&self.waker), interest, Some(deadline)) {
                 Ok(ready) if ready.timed_out => return false,
@@ -269,7 +271,7 @@ impl Link {
     }
 }
 
-/// What a turn needs besides the buffer it fills.
+/// The parameters of a turn besides its buffer.
 struct Waiting<'a> {
     transport: &'a dyn Transport,
     waker: &'a Waker,
@@ -294,8 +296,8 @@ impl Waiting<'_> {
                 if self.peer_left_meanwhile() {
                     return Ok(Turn::Closed);
                 }
-                // With nothing under way elsewhere nobody needs this thread soon: a short wait
-                // inside the receive saves the poll.
+                // Without pending operations no other thread needs this one soon: a short blocking
+                // receive saves the poll.
                 let idle = self.outbound.is_idle();
                 if idle || self.more_expected || self.transport.has_input() {
                     if let Some(turn) = self.receive(parts, idle)? {
@@ -364,7 +366,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// The throttle flag is set before the last look, so that no finish goes unnoticed.
+    /// The throttle flag is set before the last check, so that no completion is missed.
     fn is_congested(&mut self) -> bool {
         if !self.outbound.is_congested() {
             self.outbound.set_throttled(false);
@@ -376,8 +378,8 @@ impl Waiting<'_> {
         congested
     }
 
-    /// Whether the peer left while its input was left alone. What it had sent before nobody wants
-    /// any more.
+    /// Whether the peer disconnected while its input was not read. Its earlier requests are then
+    /// obsolete.
     fn peer_left_meanwhile(&mut self) -> bool {
         std::mem::take(&mut self.was_congested) && self.transport.stream().peer_has_left()
     }
@@ -405,24 +407,24 @@ impl Waiting<'_> {
     }
 }
 
-/// What to wait for on a socket.
+/// The events to wait for on a socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Interest {
     pub(crate) input: bool,
     pub(crate) room: bool,
 }
 
-/// What was waited for.
+/// The events that occurred.
 #[derive(Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) input: bool,
     pub(crate) room: bool,
-    /// The connection is broken or closed by both sides.
+    /// The connection failed, or both sides closed it.
     pub(crate) over: bool,
     pub(crate) timed_out: bool,
 }
 
-/// Waits for a socket, a waker, or a point in time.
+/// Blocks until an event of a socket, a waker, or a deadline.
 pub(crate) fn wait_for(
     stream: Option<&Stream>,
     waker: Option<&Waker>,
@@ -452,7 +454,8 @@ pub(crate) fn wait_for(
     })
 }
 
-/// How many are ready, and what the first one shows. A signal counts as being ready.
+/// Returns the number of ready descriptors, and the events of the first one. A signal counts as
+/// ready.
 fn poll_all(
     descriptors: &mut [PollFd<'_>],
     timeout: Option<Timespec>,

@@ -1,4 +1,4 @@
-//! Listening on TCP and Unix sockets.
+//! Listeners on TCP and Unix sockets.
 
 use std::fmt;
 use std::io;
@@ -21,22 +21,22 @@ use crate::{Connection, Connections, EarlySockets, Peer, Stream, Waker};
 
 /// Connections that the kernel completes before they are accepted.
 pub(crate) const BACKLOG: i32 = 1024;
-/// Pause after an accept failed for want of descriptors or memory.
+/// Pause after an accept that failed for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The owner and the group may connect.
 const UNIX_SOCKET_MODE: u32 = 0o660;
 
-/// Where to listen.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListenAddress {
-    /// A TCP address; it need not exist on this machine yet.
+    /// A TCP address; this host need not have it yet.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddress {
-    /// Whether only this machine can reach it.
+    /// Whether it is only reachable from this host.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -44,7 +44,7 @@ impl ListenAddress {
         }
     }
 
-    /// The address and port, of one that has them.
+    /// The address and port of a TCP listener.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
@@ -90,14 +90,14 @@ impl FromStr for ListenAddress {
 pub struct ListenError {
     /// The address.
     pub address: ListenAddress,
-    /// What was tried.
+    /// The failed step.
     pub step: &'static str,
-    /// What the system says.
+    /// The error of the system.
     #[source]
     pub cause: io::Error,
 }
 
-/// A socket that takes connections. They wait until a [`Listener`] accepts them.
+/// A listening socket. Connections are queued until a [`Listener`] accepts them.
 pub struct OpenSocket {
     socket: OwnedFd,
     address: ListenAddress,
@@ -105,11 +105,11 @@ pub struct OpenSocket {
 }
 
 impl OpenSocket {
-    /// Takes connections at `address`. A socket that is among the `early` ones brings along who is connected to it.
+    /// Listens on `address`. A socket from `early` retains its queued connections.
     ///
     /// # Errors
     ///
-    /// Another program has the address, or this one may not have it.
+    /// Another process uses the address, or this process has no permission.
     pub fn open(address: &ListenAddress, early: &EarlySockets) -> Result<Self, ListenError> {
         let failed = |step: &'static str| {
             move |cause: io::Error| ListenError {
@@ -134,7 +134,7 @@ impl OpenSocket {
                 (socket, address.clone(), Some(SocketFile(path.clone())))
             }
         };
-        // Once more does no harm.
+        // A repeated listen is harmless.
         rustix::net::listen(&socket, BACKLOG).map_err(|e| failed("listen")(e.into()))?;
         if let ListenAddress::Unix(path) = address {
             let mode = std::fs::Permissions::from_mode(UNIX_SOCKET_MODE);
@@ -147,13 +147,13 @@ impl OpenSocket {
         })
     }
 
-    /// The address with the port that was really bound.
+    /// The address with the actual port.
     pub const fn address(&self) -> &ListenAddress {
         &self.address
     }
 }
 
-/// The file of a Unix socket, which goes with it.
+/// The file of a Unix socket, removed with it.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
@@ -177,8 +177,8 @@ struct Shared {
 }
 
 impl Listener {
-    /// Accepts the connections of `socket`; each is served by `serve` in a thread named `name`. Some may wait
-    /// already: what they ask for must be there.
+    /// Accepts the connections of `socket`; each is served by `serve` in a thread named `name`.
+    /// Connections may be queued already, so that their exports must be ready.
     pub fn start(
         name: &str,
         socket: OpenSocket,
@@ -224,14 +224,14 @@ impl Listener {
         })
     }
 
-    /// The address with the port that was really bound.
+    /// The address with the actual port.
     pub const fn address(&self) -> &ListenAddress {
         &self.address
     }
 }
 
 impl Drop for Listener {
-    /// Accepts no more; connections that exist go on.
+    /// Stops accepting; existing connections continue.
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.waker.wake();
@@ -241,8 +241,8 @@ impl Drop for Listener {
     }
 }
 
-/// A socket that is bound to `address`, whether this machine has it already or will by a takeover,
-/// and where exactly. It does not listen yet, and does not block.
+/// Binds a non-blocking socket to `address`, even if a takeover has not moved the address to this
+/// host yet. Returns the socket and its actual address. It does not listen yet.
 pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -251,7 +251,7 @@ pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // A pool's addresses arrive after its server listens.
+    // The addresses of a pool are added after its server listens.
     match address {
         SocketAddr::V4(_) => sockopt::set_ip_freebind(&socket, true)?,
         SocketAddr::V6(_) => {
@@ -264,9 +264,9 @@ pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, bound))
 }
 
-/// Whether this machine has `address` now, or it stands for all of them.
+/// Whether this host has `address` now, or it is a wildcard.
 pub fn is_here(address: IpAddr) -> bool {
-    // Without the option that lets a listener be early.
+    // Without the option that permits to bind an absent address.
     match std::net::UdpSocket::bind((address, 0)) {
         Ok(_) => true,
         Err(error) => error.kind() != io::ErrorKind::AddrNotAvailable,
@@ -278,7 +278,7 @@ pub type UnixBinder = Box<dyn Fn(&Path) -> io::Result<OwnedFd> + Send + Sync>;
 
 static UNIX_BINDER: OnceLock<UnixBinder> = OnceLock::new();
 
-/// From now on `binder` binds the sockets at paths of this process. The first one stays.
+/// Sets the function that binds Unix sockets for this process. The first one remains.
 pub fn bind_unix_by(binder: UnixBinder) {
     let _ = UNIX_BINDER.set(binder);
 }
@@ -290,11 +290,11 @@ fn bound_unix(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// A socket at `path`, in the place of one that a killed server left.
+/// Binds a socket at `path`, replacing one of a killed server.
 ///
 /// # Errors
 ///
-/// A file is there, or this process may not create it.
+/// A file exists, or this process may not create it.
 pub fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
     remove_stale_socket(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -303,7 +303,7 @@ pub fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A killed server leaves its socket behind: nobody answers there.
+/// A killed server leaves its socket file behind, without a listener.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => match UnixStream::connect(path) {
@@ -341,18 +341,18 @@ impl Accepting {
         }
     }
 
-    /// The next connection; `None` if there is none yet.
+    /// Accepts the next connection; `None` if there is none yet.
     fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
         use rustix::io::Errno;
         let accepted = rustix::net::acceptfrom_with(&self.shared.socket, SocketFlags::CLOEXEC);
         let (socket, remote) = match accepted {
             Ok(accepted) => accepted,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            // The client was gone before it was accepted.
+            // The client disconnected before it was accepted.
             Err(Errno::CONNABORTED | Errno::PROTO) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // A failure from here on is one client's, not the listener's.
+        // A failure from here on affects one client, not the listener.
         let prepared = match self.address {
             ListenAddress::Tcp(_) => prepare_tcp(socket, remote),
             ListenAddress::Unix(_) => prepare_unix(socket),

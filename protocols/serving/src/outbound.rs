@@ -1,4 +1,4 @@
-//! The answers of one connection on their way out, shared by its thread and the workers.
+//! The queue of a connection's replies, shared by its thread and the workers.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 use crate::link::{Interest, wait_for};
 use crate::{Answer, Transport, Waker};
 
-/// Most slices that one system call takes (`UIO_MAXIOV`).
+/// Maximum slices of one system call (`UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
-/// Answers gathered for one system call; a loan in small blocks has many slices.
+/// Replies gathered for one system call; a loan in small blocks has many slices.
 const ANSWERS_PER_SEND_MAX: usize = 128;
-/// Bytes gathered for one system call: sockets rarely take more at once.
+/// Bytes gathered for one system call: sockets rarely accept more at once.
 const BYTES_PER_SEND_MAX: usize = 2 << 20;
 
-/// Longest wait for room in a socket before a loan is copied and given back.
+/// Longest wait for room in a socket before a loan is copied and returned.
 const LOAN_PATIENCE: Duration = Duration::from_millis(2);
 
-/// Bounds of one connection.
+/// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct OutboundLimits {
-    /// Queued bytes over which no more requests are read.
+    /// Above this number of queued bytes no more requests are read.
     pub queued_bytes_max: usize,
-    /// Operations at workers and flushes over which no more requests are read.
+    /// Above this number of pending operations no more requests are read.
     pub pending_max: usize,
-    /// A peer that takes no byte for so long is dropped.
+    /// A peer that reads no byte for this time is dropped.
     pub stall_timeout: Duration,
 }
 
@@ -40,55 +40,56 @@ impl Default for OutboundLimits {
     }
 }
 
-/// What [`Outbound::flush_now`] achieved.
+/// The result of [`Outbound::flush_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
-    /// Everything queued was sent.
+    /// The queue is empty.
     Drained,
-    /// The socket takes no more now.
+    /// The socket is full.
     Blocked,
-    /// Another thread is sending, and will send what was queued meanwhile or wake the connection's thread for it.
+    /// Another thread is sending. It also sends replies that are queued concurrently, or wakes the
+    /// connection's thread for them.
     Elsewhere,
-    /// One batch was sent, and there is more.
+    /// One batch was sent, and the queue is not empty.
     More,
-    /// The connection is broken; answers are thrown away.
+    /// The connection failed; replies are discarded.
     Broken,
 }
 
-/// Queue, send state and bounds of one connection's answers.
+/// Queue, send state and limits of one connection's replies.
 pub struct Outbound {
     transport: Arc<dyn Transport>,
     waker: Arc<Waker>,
     limits: OutboundLimits,
     state: Mutex<State>,
     pending: AtomicUsize,
-    /// The connection's thread waits for room or for the last pending operation.
+    /// The connection's thread is waiting for room or for the last pending operation.
     throttled: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     queue: VecDeque<Answer>,
-    /// Bytes of the first answer that are sent.
+    /// Sent bytes of the first reply.
     sent_of_first: usize,
     queued_bytes: usize,
     sending: bool,
     broken: bool,
-    /// The transport holds bytes it could not pass on.
+    /// The transport holds bytes that it could not send.
     held_back: bool,
     blocked_since: Option<Instant>,
-    /// Kept for its allocation.
+    /// Reused for its allocation.
     spare: VecDeque<Answer>,
 }
 
-/// An operation whose answer is still to come. Dropping it says that it has come, or never will.
+/// A pending operation. It is dropped when its reply was pushed, or when there will be none.
 pub struct Pending {
     outbound: Arc<Outbound>,
 }
 
 impl Outbound {
-    /// A queue in front of `transport`; `waker` is raised when the connection's thread has to
-    /// wait for the socket to take more.
+    /// Creates a queue in front of `transport`; `waker` is raised when the connection's thread must
+    /// wait for room in the socket.
     pub fn new(
         transport: Arc<dyn Transport>,
         waker: Arc<Waker>,
@@ -108,7 +109,7 @@ impl Outbound {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Queues `answer`. Nothing is sent before [`flush_now`](Self::flush_now).
+    /// Queues `answer`. It is sent by the next [`flush_now`](Self::flush_now).
     pub fn push(&self, answer: Answer) {
         let mut state = self.lock();
         if !state.broken {
@@ -117,8 +118,8 @@ impl Outbound {
         }
     }
 
-    /// Announces an operation that will be answered by another thread. Keep it until its answer
-    /// is pushed.
+    /// Announces an operation with a reply from another thread. It must be held until the reply is
+    /// pushed.
     pub fn pending(self: &Arc<Self>) -> Pending {
         self.pending.fetch_add(1, Ordering::SeqCst);
         Pending {
@@ -126,8 +127,8 @@ impl Outbound {
         }
     }
 
-    /// Queues and sends from a worker's thread; the connection's thread is woken if the socket
-    /// does not take everything.
+    /// Queues and sends a reply from a worker's thread. The connection's thread is woken if the
+    /// socket is full.
     pub fn answer_elsewhere(&self, answer: Answer) {
         self.push(answer);
         if self.flush_now() == Flushed::Blocked {
@@ -135,22 +136,22 @@ impl Outbound {
         }
     }
 
-    /// Sends what is queued from a thread that many connections share: once. What came meanwhile, and what the socket does
-    /// not take, is the connection's thread's.
+    /// Sends one batch from a thread that many connections share. The rest is left to the
+    /// connection's thread.
     pub fn flush_once(&self) {
         if matches!(self.flush(None, 1), Flushed::Blocked | Flushed::More) {
             self.waker.wake();
         }
     }
 
-    /// Sends as much as the socket takes without waiting. What it does not take is copied, and
-    /// loans are given back.
+    /// Sends as much as the socket accepts without blocking. The rest is copied, and loans are
+    /// returned.
     pub fn flush_now(&self) -> Flushed {
         self.flush(None, usize::MAX)
     }
 
-    /// Like [`flush_now`](Self::flush_now), but waits a moment before it copies a loan: most
-    /// clients make room sooner than a large copy takes. For the connection's own thread.
+    /// Like [`flush_now`](Self::flush_now), but with a short wait before it copies a loan: most
+    /// clients make room sooner than a large copy is done. For the connection's own thread.
     pub(crate) fn flush_patiently(&self) -> Flushed {
         self.flush(Some(LOAN_PATIENCE), usize::MAX)
     }
@@ -187,14 +188,15 @@ impl Outbound {
             if self.throttled.load(Ordering::SeqCst) {
                 self.waker.wake();
             }
-            // What was queued meanwhile may be lent: it has to be copied, too.
+            // Replies that were queued concurrently may be loans, which must be copied, too.
             if blocked && !state.queue.iter().any(Answer::is_borrowing) {
                 return Flushed::Blocked;
             }
         }
     }
 
-    /// Puts back what was not sent, and notes what that means. Whether the socket is full.
+    /// Returns unsent replies to the queue and updates its state. Returns whether the socket is
+    /// full.
     fn settle(
         &self,
         state: &mut State,
@@ -211,13 +213,13 @@ impl Outbound {
             }
         };
         if state.broken {
-            // The connection was given up meanwhile, with everything that was counted.
+            // The connection was abandoned concurrently, and its counts were reset.
             return false;
         }
         if batch.is_empty() {
             state.spare = batch;
         } else {
-            // Answers pushed meanwhile go behind.
+            // Replies that were pushed concurrently follow.
             batch.append(&mut state.queue);
             state.spare = std::mem::replace(&mut state.queue, batch);
         }
@@ -287,7 +289,8 @@ impl Outbound {
         Ok(total)
     }
 
-    /// Whether the socket has room again before `until`, and that is worth waiting for.
+    /// Blocks until the socket has room, at most until `until`, if the batch is worth it. Returns
+    /// whether there is room.
     fn wait_for_room(&self, batch: &VecDeque<Answer>, until: Option<Instant>) -> bool {
         let Some(until) = until else { return false };
         if !batch.iter().any(Answer::is_borrowing) {
@@ -303,7 +306,7 @@ impl Outbound {
         }
     }
 
-    /// One system call's worth: bytes offered, and what became of them.
+    /// Performs one system call. Returns the offered bytes and the result.
     fn send_some(&self, batch: &VecDeque<Answer>, sent: usize) -> (usize, io::Result<usize>) {
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(batch.len().min(32) * 3);
         let mut scratch = Vec::new();
@@ -334,7 +337,7 @@ impl Outbound {
         self.waker.wake();
     }
 
-    /// Ends the connection and throws away what is queued.
+    /// Closes the connection and discards its queue.
     pub fn abandon(&self) {
         let mut state = self.lock();
         if !state.broken {
@@ -342,13 +345,13 @@ impl Outbound {
         }
     }
 
-    /// Whether more requests should wait: too much is queued or pending.
+    /// Whether no more requests should be read: too much is queued or pending.
     pub fn is_congested(&self) -> bool {
         self.pending_count() >= self.limits.pending_max
             || self.lock().queued_bytes > self.limits.queued_bytes_max
     }
 
-    /// Whether every operation is answered and every answer is sent.
+    /// Whether all operations are completed and all replies are sent.
     pub fn is_idle(&self) -> bool {
         if self.pending_count() > 0 {
             return false;
@@ -357,7 +360,7 @@ impl Outbound {
         state.broken || (state.queue.is_empty() && !state.sending && !state.held_back)
     }
 
-    /// Whether nothing can be sent any more.
+    /// Whether sending is no longer possible.
     pub fn is_broken(&self) -> bool {
         self.lock().broken
     }
@@ -371,14 +374,15 @@ impl Outbound {
         self.pending.load(Ordering::SeqCst)
     }
 
-    /// When a peer that goes on taking nothing is to be dropped.
+    /// Returns when a peer that still does not read must be dropped.
     pub(crate) fn stall_deadline(&self) -> Option<Instant> {
         self.lock()
             .blocked_since
             .map(|since| since + self.limits.stall_timeout)
     }
 
-    /// From now on whatever makes room or finishes raises the waker. Check again after this.
+    /// Enables wake-ups by room in the socket and by completions. The caller must check again after
+    /// this call.
     pub(crate) fn set_throttled(&self, throttled: bool) {
         self.throttled.store(throttled, Ordering::SeqCst);
     }

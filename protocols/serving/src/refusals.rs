@@ -1,16 +1,16 @@
-//! Who is refused again and again is told of in the log once in a while.
+//! Limits log lines about clients that are refused repeatedly.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Somebody who is refused again and again is told of this often.
+/// Interval of the log lines about one client.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// How many are told of within that time.
+/// Clients with log lines within that interval.
 const TOLD_MAX: usize = 256;
 
-/// Who was refused, each with when that was told last, and how often it was not since.
+/// Refused clients, each with the time of its last log line and the number of suppressed ones.
 #[derive(Debug)]
 pub struct Refusals<Who>(Mutex<HashMap<Who, (Instant, u32)>>);
 
@@ -21,7 +21,7 @@ impl<Who> Default for Refusals<Who> {
 }
 
 impl<Who: Clone + Eq + Hash> Refusals<Who> {
-    /// Whether one more refusal of `who` is told, with the number of those that were not.
+    /// Whether a refusal of `who` should be logged, with the number of suppressed lines.
     pub fn take(&self, who: &Who, now: Instant) -> Option<u32> {
         let mut told = self.0.lock().expect("no holder panics");
         let is_recent = |at: Instant| now.saturating_duration_since(at) < INTERVAL;

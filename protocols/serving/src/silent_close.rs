@@ -1,12 +1,12 @@
-//! Ends that clients must not hear of.
+//! Closes connections without a message to their clients.
 //!
-//! When a pool goes to another head, its addresses are taken away first, and then its server ends. A
-//! word about that end would send clients off to an address that nobody has yet: their first
-//! attempt is lost, and TCP waits a second before the next. The new owner tells them
-//! ([`tell_clients`](crate::tell_clients)) when it can serve them.
+//! When a pool moves to another head, its addresses are removed first, and then its server stops. A
+//! FIN or RST would cause clients to reconnect to an address that no head has yet: their first
+//! attempt is lost, and TCP waits a second before the next. The new owner resets their connections
+//! ([`tell_clients`](crate::tell_clients)) when it is ready.
 //!
-//! Linux sends nothing from an IPv4 address that it does not have any more. From an IPv6 address it
-//! does, the end of the connection included, and goes on for a minute after the process is gone.
+//! Linux sends no packet from an IPv4 address that it no longer has. From an IPv6 address it does,
+//! including the end of the connection, and continues for a minute after the process has exited.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,12 +15,12 @@ use socket2::SockRef;
 
 use crate::{Connections, Directive, Peer, Stream};
 
-/// The interface from which nothing leaves this machine.
+/// An interface without a path to the network.
 const LOOPBACK: &[u8] = b"lo";
 
 impl Connections {
-    /// Ends connections whose address this machine does not have any more, and makes sure that
-    /// nothing is sent on them. There is nobody to say goodbye to. Returns how many these are.
+    /// Closes connections with a local address that this host no longer has, and ensures that no
+    /// packet is sent on them. Returns their number.
     pub fn silence_withdrawn(&self) -> usize {
         let mut looked_at: Vec<(SocketAddr, bool)> = Vec::new();
         let mut silenced = 0;
@@ -51,7 +51,7 @@ impl Connections {
     }
 }
 
-/// The address alone, as IPv4 where it is one, with the interface of a link-local one.
+/// Returns the address alone, as IPv4 if it is mapped, with the interface of a link-local one.
 fn without_port(mut address: SocketAddr) -> SocketAddr {
     if let SocketAddr::V6(v6) = address {
         if let Some(v4) = v6.ip().to_ipv4_mapped() {
@@ -62,7 +62,7 @@ fn without_port(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Whether this machine has `address`. In doubt it has.
+/// Whether this host has `address`; true if unknown.
 fn is_here(address: SocketAddr) -> bool {
     match UdpSocket::bind(address) {
         Ok(_) => true,
@@ -71,7 +71,7 @@ fn is_here(address: SocketAddr) -> bool {
 }
 
 impl Stream {
-    /// Lets nothing leave the machine any more, not even the end.
+    /// Prevents all further packets of this socket, including FIN and RST.
     fn silence(&self) -> io::Result<()> {
         SockRef::from(self).bind_device(Some(LOOPBACK))
     }
@@ -85,7 +85,7 @@ mod tests {
     fn an_address_is_here_or_not() {
         for (address, expected) in [
             ("127.0.0.1:0", true),
-            // RFC 5737, RFC 3849: for documentation, so nobody's.
+            // Documentation addresses of RFC 5737 and RFC 3849, which no host has.
             ("192.0.2.1:0", false),
             ("[2001:db8::1]:0", false),
         ] {

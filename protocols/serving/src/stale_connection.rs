@@ -1,12 +1,12 @@
-//! Connections whose server is gone, and how their clients are told.
+//! Resets connections of a stopped server, so that clients reconnect.
 //!
-//! When an address moves to another head, a client that waits for an answer hears nothing: its
-//! request was received, and TCP has nothing left to send again. It would wait for a time-out of
-//! its own, ten seconds with the usual settings of a Linux initiator. So the new owner sends it
-//! one bare acknowledgement with numbers that fit no connection. The client's TCP replies with
-//! what it takes for the right numbers (RFC 5961, section 5), the new owner's kernel knows no
-//! such connection and resets it (RFC 9293, section 3.10.7), and the client connects anew
-//! at once. A client that has gone, or has connected anew already, is not disturbed.
+//! After a takeover of an address, a client that waits for a reply receives nothing: its request
+//! was acknowledged, and TCP has nothing to retransmit. It would wait for its own time-out, ten
+//! seconds with the usual settings of a Linux initiator. So the new owner sends it one bare ACK
+//! with invalid sequence numbers. The client's TCP replies with a challenge ACK (RFC 5961, section
+//! 5). The kernel of the new owner has no such connection and resets it (RFC 9293, section 3.10.7),
+//! and the client reconnects immediately. A client that has disconnected or reconnected already is
+//! not affected.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, bind, ipproto, sendto, socket_with, sockopt,
 };
 
-/// A connection whose server is gone.
+/// A connection of a stopped server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaleConnection {
     /// The server's end.
@@ -26,23 +26,23 @@ pub struct StaleConnection {
     pub remote: SocketAddr,
 }
 
-/// How far it may be to a client.
+/// The permitted distance to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// No router lies in between.
+    /// On the local network.
     OnLink,
-    /// Anywhere.
+    /// Across routers.
     Routed,
 }
 
-/// Pause between two looks whether an address has arrived: clients wait for it.
+/// Interval of the first checks for the address; clients are blocked until it is present.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// The same when it did not come soon.
+/// Interval of later checks.
 const LATE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long an address is looked for often.
+/// Duration of the first checks.
 const SOON: Duration = Duration::from_secs(2);
-/// When clients are told, after their address has arrived: segments get lost, and a switch or a
-/// neighbour may learn a moment later where the address is now.
+/// Times of the segments after the address is present. They are repeated because segments get lost,
+/// and because a switch or neighbour may update its tables later.
 const TELL_AFTER: [Duration; 7] = [
     Duration::ZERO,
     Duration::from_millis(5),
@@ -53,8 +53,8 @@ const TELL_AFTER: [Duration; 7] = [
     Duration::from_millis(1_500),
 ];
 
-/// Tells the clients of `stale_connections` within `reach`, each as soon as the server's address is one of this machine's,
-/// until `deadline`. Returns at once; what cannot be sent is logged.
+/// Resets the clients of `stale_connections` within `reach`, each as soon as this host has the
+/// server's address, until `deadline`. Returns immediately; errors are logged.
 pub fn tell_clients(stale_connections: Vec<StaleConnection>, reach: Reach, deadline: Instant) {
     if stale_connections.is_empty() {
         return;
@@ -67,7 +67,7 @@ pub fn tell_clients(stale_connections: Vec<StaleConnection>, reach: Reach, deadl
     }
 }
 
-/// The stale_connections of one of our addresses, and how often their clients were told.
+/// The stale connections of one local address, and the number of sent segments.
 struct Group {
     address: IpAddr,
     reach: Reach,
@@ -98,7 +98,7 @@ fn run(stale_connections: &[StaleConnection], reach: Reach, deadline: Instant) {
             Ok(goes_on) => goes_on,
             Err(error) => {
                 let address = group.address;
-                // Usual where the process may not make raw sockets (CAP_NET_RAW).
+                // Usual if the process may not create raw sockets (CAP_NET_RAW).
                 tracing::info!(%address, %error, "clients are not told of the takeover");
                 false
             }
@@ -111,7 +111,7 @@ fn run(stale_connections: &[StaleConnection], reach: Reach, deadline: Instant) {
 }
 
 impl Group {
-    /// Does what is due; whether there is more to come.
+    /// Performs the due action. Returns whether more follow.
     fn step(&mut self) -> io::Result<bool> {
         if self.arrived.is_none() {
             self.arrived = open(self.address, self.reach)?.map(|socket| (Instant::now(), socket));
@@ -133,7 +133,7 @@ impl Group {
     }
 }
 
-/// A socket that sends from `address`; none as long as this machine does not have it.
+/// Opens a socket that sends from `address`; `None` while this host does not have it.
 fn open(address: IpAddr, reach: Reach) -> io::Result<Option<OwnedFd>> {
     let family = match address {
         IpAddr::V4(_) => AddressFamily::INET,
@@ -142,7 +142,7 @@ fn open(address: IpAddr, reach: Reach) -> io::Result<Option<OwnedFd>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::RAW, flags, Some(ipproto::TCP))?;
     if reach == Reach::OnLink {
-        // The first router would drop it.
+        // The first router would drop the segment.
         match address {
             IpAddr::V4(_) => sockopt::set_ip_ttl(&socket, 1)?,
             IpAddr::V6(_) => sockopt::set_ipv6_unicast_hops(&socket, Some(1))?,
@@ -158,7 +158,7 @@ fn open(address: IpAddr, reach: Reach) -> io::Result<Option<OwnedFd>> {
 fn tell(socket: &OwnedFd, stale: &StaleConnection) {
     let segment = segment(stale);
     let to = SocketAddr::new(stale.remote.ip(), 0);
-    // Lost, it is sent again; and a client that cannot be reached has nothing to do with us.
+    // A lost segment is repeated, and an unreachable client is not our concern.
     if let Err(error) = sendto(socket, &segment, SendFlags::empty(), &to) {
         tracing::debug!(client = %stale.remote, %error, "not told");
     }
@@ -169,14 +169,14 @@ const HEADER_BYTES: usize = 20;
 /// Protocol number of TCP.
 const PROTOCOL: u8 = 6;
 
-/// A bare acknowledgement from the server's end to the client's (RFC 9293, section 3.1).
+/// Builds a bare ACK from the server to the client (RFC 9293, section 3.1).
 fn segment(stale: &StaleConnection) -> [u8; HEADER_BYTES] {
     const OFFSET_WORDS: u8 = 5;
     const ACK: u8 = 0x10;
     let mut header = [0; HEADER_BYTES];
     header[0..2].copy_from_slice(&stale.local.port().to_be_bytes());
     header[2..4].copy_from_slice(&stale.remote.port().to_be_bytes());
-    // Sequence and acknowledgement numbers stay 0: they must not fit.
+    // Sequence and acknowledgement numbers remain 0: they must be invalid.
     header[12] = OFFSET_WORDS << 4;
     header[13] = ACK;
     header[14..16].copy_from_slice(&1_024_u16.to_be_bytes());
@@ -185,7 +185,8 @@ fn segment(stale: &StaleConnection) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The checksum over pseudo-header and header (RFC 9293, section 3.1; RFC 8200, section 8.1).
+/// Computes the checksum over pseudo-header and header (RFC 9293, section 3.1; RFC 8200, section
+/// 8.1).
 fn checksum(stale: &StaleConnection, header: &[u8; HEADER_BYTES]) -> u16 {
     let mut bytes = Vec::with_capacity(64);
     for address in [stale.local.ip(), stale.remote.ip()] {
@@ -194,7 +195,7 @@ fn checksum(stale: &StaleConnection, header: &[u8; HEADER_BYTES]) -> u16 {
             IpAddr::V6(address) => bytes.extend_from_slice(&address.octets()),
         }
     }
-    // Both pseudo-headers add up to the same words behind the addresses.
+    // After the addresses both pseudo-headers have the same sum.
     bytes.extend_from_slice(&[0, PROTOCOL, 0, HEADER_BYTES as u8]);
     bytes.extend_from_slice(header);
     let words = bytes.chunks_exact(2);
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    /// The receiver adds up all words, the checksum among them, to all ones.
+    /// The receiver's sum over all words, including the checksum, is all ones.
     #[test]
     fn a_receiver_finds_the_checksum_right() {
         for one in [
@@ -231,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Where both ends know each other, the numbers that do not fit change nothing.
+    /// In an established connection the invalid numbers have no effect.
     #[test]
     fn a_client_whose_server_lives_is_not_disturbed() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
@@ -242,7 +243,7 @@ mod tests {
             remote: server.peer_addr().expect("connected"),
         };
         let socket = match open(one.local.ip(), Reach::OnLink) {
-            Ok(socket) => socket.expect("this machine has it"),
+            Ok(socket) => socket.expect("this host has it"),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return skip(&error),
             Err(error) => panic!("{error}"),
         };
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_not_here_yet_is_waited_for() {
-        // RFC 5737: for documentation, so nobody's.
+        // A documentation address of RFC 5737, which no host has.
         let address = "192.0.2.1".parse().expect("an address");
         match open(address, Reach::Routed) {
             Ok(socket) => assert!(socket.is_none()),
@@ -264,7 +265,7 @@ mod tests {
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+    #[expect(clippy::print_stderr, reason = "a skipped test reports its reason")]
     fn skip(error: &io::Error) {
         eprintln!("skipped: no raw sockets here: {error}");
     }

@@ -1,10 +1,10 @@
-//! Whether what a connection asked for may still change anything, and how to wait until it cannot.
+//! Whether requests of a connection may still change data, and how to wait until they cannot.
 //!
-//! A client whose connection broke comes back and repeats what was not answered. What its old
-//! connection still had in a queue must not take effect after that: it would undo what the client
-//! has written, and was answered, in between. So the end of a connection is an end for its changes,
-//! too: a change asks at the last moment whether its connection still stands, and whoever lets the
-//! client in again waits for those that have been told yes.
+//! A client with a failed connection reconnects and retries its unacknowledged requests. Queued
+//! requests of the old connection must not take effect after that: they would undo acknowledged
+//! writes of the new connection. So the end of a connection also cancels its changes. A change
+//! checks immediately before it takes effect whether its connection is still valid, and a new login
+//! of the client waits for changes that passed this check.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ use std::time::Instant;
 
 use block_device::Permit;
 
-/// How far a change on another thread has come.
+/// The progress of a change on another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It may wait for a thread, a lock or a disk.
+    /// It may be waiting for a thread, a lock or a disk.
     Waiting,
-    /// It was told that it may take effect.
+    /// It has been permitted to take effect.
     InEffect,
 }
 
@@ -29,7 +29,7 @@ pub struct Standing {
     /// Changes on the connection's own thread, which is the only writer of both.
     own_begun: AtomicU64,
     own_ended: AtomicU64,
-    /// Threads that wait for changes to end.
+    /// Threads that wait for changes to complete.
     watchers: AtomicUsize,
     elsewhere: Mutex<Elsewhere>,
     ended: Condvar,
@@ -42,8 +42,8 @@ struct Elsewhere {
 }
 
 impl Standing {
-    /// Nothing that has not taken effect by now ever will. Does not wait for what is doing so:
-    /// see [`wait_for`](Self::wait_for).
+    /// Cancels all changes that have not taken effect. Does not wait for those in progress: see
+    /// [`wait_for`](Self::wait_for).
     pub fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         let mut elsewhere = self.lock();
@@ -59,15 +59,15 @@ impl Standing {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// A change on the connection's own thread, which does not wait for anything. `None` if it must
-    /// not be made any more.
+    /// Begins a change on the connection's own thread, which must not block. Returns `None` if it
+    /// is no longer permitted.
     pub fn own_change(&self) -> Option<OwnChange<'_>> {
         self.own_begun.fetch_add(1, Ordering::SeqCst);
         let change = OwnChange(self);
         (!self.is_over()).then_some(change)
     }
 
-    /// A change that will be made on a thread that may wait. It counts from now on.
+    /// Begins a change that another thread will make, which may block. It is counted from now on.
     pub fn change(self: &Arc<Self>) -> Change {
         let mut elsewhere = self.lock();
         let number = elsewhere.next;
@@ -82,16 +82,16 @@ impl Standing {
         }
     }
 
-    /// What has been asked for by now.
+    /// Returns the changes that have been requested so far.
     pub fn asked(&self) -> Asked {
         let elsewhere = self.lock().next;
         let own = self.own_begun.load(Ordering::SeqCst);
         Asked { own, elsewhere }
     }
 
-    /// Waits until every change among `asked` has taken effect or never will; `false` if one is left
-    /// at `deadline`. Of a connection that is over only those are waited for that were in effect
-    /// already.
+    /// Blocks until every change in `asked` has taken effect or is cancelled. Returns `false` if
+    /// one is left at `deadline`. If the connection is over, only changes already in effect are
+    /// awaited.
     pub fn wait_for(&self, asked: Asked, deadline: Instant) -> bool {
         let mut elsewhere = self.lock();
         self.watchers.fetch_add(1, Ordering::SeqCst);
@@ -116,28 +116,28 @@ impl Standing {
     }
 }
 
-/// The changes that a connection had asked for at some moment.
+/// The changes that were requested at some time.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     own: u64,
     elsewhere: u64,
 }
 
-/// A change on the connection's own thread, until it is dropped.
+/// A change on the connection's own thread, completed on drop.
 pub struct OwnChange<'a>(&'a Standing);
 
 impl Drop for OwnChange<'_> {
     fn drop(&mut self) {
         self.0.own_ended.fetch_add(1, Ordering::SeqCst);
         if self.0.watchers.load(Ordering::SeqCst) > 0 {
-            // Under the lock, so that a watcher that looked before waits by now.
+            // Locked, so that a watcher that has checked before is already waiting.
             let _elsewhere = self.0.lock();
             self.0.ended.notify_all();
         }
     }
 }
 
-/// A change on another thread, until it is dropped. Begun twice it is one change still.
+/// A change on another thread, completed on drop. Repeated `begin` calls count once.
 pub struct Change {
     standing: Arc<Standing>,
     number: u64,
@@ -186,7 +186,7 @@ mod tests {
         assert!(!is_settled(&standing), "both may take effect");
         standing.end();
         assert!(!waiting.begin());
-        assert!(!standing.change().begin(), "nor what comes later");
+        assert!(!standing.change().begin(), "nor a later change");
         assert!(standing.own_change().is_none());
         assert!(!is_settled(&standing), "one is in effect");
         drop(in_effect);

@@ -1,4 +1,4 @@
-//! Connected sockets, who is at the other end, and the interface that encryption slips under.
+//! Connected sockets, their peers, and the transport interface that TLS implements.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -11,29 +11,31 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt,
 };
 
-/// Longest stay in a receive that a busy connection's thread allows itself. Saves a poll for each
-/// request at low queue depths, and bounds how late a raised [`Waker`](crate::Waker) is seen.
+/// Maximum time in a receive of a busy connection's thread. It saves a poll for each request at low
+/// queue depths, and bounds the latency of a raised [`Waker`](crate::Waker).
 const BRIEF_WAIT: Duration = Duration::from_millis(20);
-/// Silence before the kernel asks whether the peer is still there.
+/// Idle time before the kernel probes the peer.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
-/// Most input that is taken from a connection that ends: more than a socket's buffer holds by default.
+/// Maximum input that is discarded from a closing connection: more than the default size of a
+/// socket buffer.
 const DISCARDED_BYTES_MAX: usize = 16 << 20;
-/// Congestion control of connections that stay on this machine. The kernel always has this one, which sends
-/// at once. One that paces (BBR, where the machine prefers it) sets a timer for every piece that it sends,
-/// which costs as much as a copy of the data (in a virtual machine an exit to the host), and nothing lies in between that could
-/// be congested. Remote connections keep what the machine's owner chose.
+/// Congestion control of local connections. The kernel always has this one, and it sends
+/// immediately. An algorithm with pacing (BBR, if configured on the host) sets a timer for every
+/// segment. That costs as much as a copy of the data (in a virtual machine an exit to the
+/// hypervisor), and a local connection has no congestion. Remote connections retain the host's
+/// configuration.
 const CONGESTION_ON_THIS_MACHINE: &str = "reno";
 
-/// Who is connected.
+/// The peer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Over TCP.
     Tcp {
         /// The client's address.
         remote: SocketAddr,
-        /// Our address, the portal it came through.
+        /// The local address, the portal that it connected to.
         local: SocketAddr,
     },
     /// Over a Unix socket.
@@ -54,7 +56,7 @@ impl Peer {
         }
     }
 
-    /// Whether what is sent never leaves this machine, whichever of its addresses was used.
+    /// Whether packets never leave this host, for any of its addresses.
     fn stays_on_machine(&self) -> bool {
         match self {
             Self::Tcp { remote, local } => self.is_local() || remote.ip() == local.ip(),
@@ -62,7 +64,7 @@ impl Peer {
         }
     }
 
-    /// Whether the client is on this machine.
+    /// Whether the client is on this host.
     pub fn is_local(&self) -> bool {
         self.address().is_none_or(|address| address.is_loopback())
     }
@@ -77,26 +79,27 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Whether a receive may wait.
+/// Whether a receive may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveWait {
-    /// Answer `WouldBlock` at once.
+    /// Return `WouldBlock` immediately.
     No,
-    /// Wait a few milliseconds for input before answering `WouldBlock`.
+    /// Wait a few milliseconds for input before `WouldBlock`.
     Briefly,
 }
 
-/// A connected socket as the connection's threads use it: sends never wait.
+/// A connected socket as the connection's threads use it: sends never block.
 pub trait Transport: Send + Sync {
-    /// Receives into `parts` in order; zero bytes mean that the peer will send no more. Called
-    /// by the connection's thread only.
+    /// Receives into `parts` in order; zero bytes mean the end of the stream. Called by the
+    /// connection's thread only.
     fn receive(&self, parts: &mut [IoSliceMut<'_>], wait: ReceiveWait) -> io::Result<usize>;
 
-    /// Takes as many bytes of `parts` as can be taken without waiting; `WouldBlock` if none.
-    /// Calls do not overlap.
+    /// Accepts as many bytes of `parts` as possible without blocking; `WouldBlock` if none. Calls
+    /// do not overlap.
     fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Passes on what [`send`](Self::send) took and still holds; whether nothing is left.
+    /// Sends bytes that [`send`](Self::send) accepted and still holds. Returns whether none are
+    /// left.
     fn flush(&self) -> io::Result<bool> {
         Ok(true)
     }
@@ -106,7 +109,7 @@ pub trait Transport: Send + Sync {
         false
     }
 
-    /// Tells the peer, as the transport's protocol wants it, that nothing more will be sent.
+    /// Sends the end of the stream in the way of the transport's protocol.
     fn finish(&self) {}
 
     /// The socket, for polling and shutting down.
@@ -120,7 +123,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes a connected TCP socket and sets it up for requests and answers.
+    /// Configures a connected TCP socket for requests and replies.
     pub fn tcp(socket: OwnedFd, peer: &Peer) -> io::Result<Self> {
         sockopt::set_tcp_nodelay(&socket, true)?;
         sockopt::set_socket_keepalive(&socket, true)?;
@@ -135,28 +138,29 @@ impl Stream {
         Self::unix(socket)
     }
 
-    /// Takes a connected Unix socket.
+    /// Configures a connected Unix socket.
     pub fn unix(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, false)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(BRIEF_WAIT))?;
         Ok(Self { socket })
     }
 
-    /// Ends the connection for both sides; threads that wait for it return. May be called often.
+    /// Closes the connection in both directions; threads that wait for it return. Idempotent.
     pub fn shutdown(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Whether the other end has closed the connection, or broken it, as far as the system has
-    /// heard. Bytes from before may still be unread.
+    /// Whether the peer has closed or reset the connection, as far as the system has detected.
+    /// Earlier bytes may still be unread.
     pub fn peer_has_left(&self) -> bool {
         let events = PollFlags::RDHUP;
         let mut socket = [PollFd::from_borrowed_fd(self.socket.as_fd(), events)];
         poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    /// Takes what was received until now and not read, without waiting. A socket that is closed with unread input
-    /// is reset: the peer sees an error in place of the end, and may lose the answers that it had not read.
+    /// Discards received and unread input without blocking. A socket that is closed with unread
+    /// input is reset: the peer gets an error instead of the end of the stream, and may lose unread
+    /// replies.
     pub fn discard_input(&self) {
         let mut bytes = [0; 16 << 10];
         for _ in 0..DISCARDED_BYTES_MAX / bytes.len() {
@@ -167,7 +171,7 @@ impl Stream {
         }
     }
 
-    /// Tells the peer that nothing more will be sent.
+    /// Sends the end of the stream.
     pub fn shutdown_send(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
     }

@@ -1,6 +1,6 @@
-//! TLS under the protocol: configuration from PEM files, and a transport that encrypts.
+//! TLS below the protocol: configuration from PEM files, and an encrypting transport.
 //!
-//! Clients are known by certificates: rustls has no pre-shared keys of the user's own.
+//! Clients authenticate with certificates: rustls has no external pre-shared keys.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,28 +16,29 @@ use crate::{ReceiveWait, Stream, Transport};
 
 /// Encrypted bytes received at once.
 const INPUT_BYTES: usize = 64 << 10;
-/// Plain and encrypted bytes that the session may hold back.
+/// Plain and encrypted bytes that the session may buffer.
 const SESSION_BYTES_MAX: usize = 256 << 10;
 
-/// Files of TLS, in PEM.
+/// The PEM files of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Our certificate and those between it and a root.
+    /// The server's certificate chain, without the root.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Roots of clients' certificates.
+    /// Roots of client certificates.
     pub authority: Option<PathBuf>,
 }
 
-/// What a protocol asks of TLS.
+/// The TLS requirements of a protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsUse {
-    /// Versions.
+    /// The permitted versions.
     pub versions: &'static [&'static SupportedProtocolVersion],
-    /// What a client that names protocols must name, for ALPN (RFC 7301); empty: anything.
+    /// The ALPN protocol (RFC 7301) that a client with ALPN must offer; empty: any.
     pub name: &'static [u8],
-    /// Whether each client must show a certificate where clients' roots are known. Else it may.
+    /// Whether each client must present a certificate if client roots are configured. Otherwise it
+    /// may.
     pub needs_certificate: bool,
 }
 
@@ -47,11 +48,11 @@ pub enum TlsError {
     /// A file cannot be read, or is not PEM.
     #[error("read {what} from {}", path.display())]
     File {
-        /// What is in the file.
+        /// The content of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         cause: pem::Error,
     },
@@ -61,12 +62,12 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// The parts do not fit together.
+    /// The certificate does not match the key.
     #[error("use the certificate of {} for TLS", path.display())]
     Unusable {
-        /// The file with our certificate.
+        /// The file with the certificate.
         path: PathBuf,
-        /// What does not fit.
+        /// The error.
         #[source]
         cause: rustls::Error,
     },
@@ -75,14 +76,14 @@ pub enum TlsError {
     Roots {
         /// The file with the roots.
         path: PathBuf,
-        /// What does not fit.
+        /// The error.
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Looked at before it is opened: to open some devices is an act, such as a watchdog, and an appliance file that somebody gave names
-/// the path.
+/// Checked before the open, because opening some devices has effects, such as a watchdog, and the
+/// path comes from a configurable appliance file.
 fn refuse_other_than_file(path: &Path) -> Result<(), pem::Error> {
     let facts = std::fs::metadata(path).map_err(pem::Error::Io)?;
     match facts.is_file() {
@@ -113,7 +114,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 impl TlsFiles {
-    /// Whether a server could do TLS with them.
+    /// Checks that a server could use TLS with these files.
     pub fn check(&self) -> Result<(), TlsError> {
         let strictly = TlsUse {
             versions: rustls::ALL_VERSIONS,
@@ -123,7 +124,7 @@ impl TlsFiles {
         self.load(&strictly).map(drop)
     }
 
-    /// What a server does TLS with.
+    /// Loads the TLS configuration of a server.
     pub fn load(&self, how: &TlsUse) -> Result<Arc<ServerConfig>, TlsError> {
         let unusable = |cause| TlsError::Unusable {
             path: self.certificate.clone(),
@@ -170,16 +171,16 @@ impl TlsFiles {
     }
 }
 
-/// A socket with TLS on it.
+/// A TLS session on a socket.
 pub struct TlsTransport {
     stream: Arc<Stream>,
     session: Mutex<ServerConnection>,
     input: Mutex<Input>,
-    /// Something was received that the socket does not show any more.
+    /// Input was received that the socket no longer shows.
     has_input: AtomicBool,
 }
 
-/// Encrypted bytes that were received and are not decrypted yet.
+/// Received bytes that are not decrypted yet.
 struct Input {
     bytes: Box<[u8]>,
     start: usize,
@@ -187,7 +188,7 @@ struct Input {
 }
 
 impl TlsTransport {
-    /// TLS on `stream`, as its server.
+    /// Creates a TLS server session on `stream`.
     pub fn new(stream: Arc<Stream>, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut session = ServerConnection::new(config)?;
         session.set_buffer_limit(Some(SESSION_BYTES_MAX));
@@ -204,7 +205,7 @@ impl TlsTransport {
         })
     }
 
-    /// The client's verified certificate, once the TLS handshake is over.
+    /// Returns the client's verified certificate after the TLS handshake.
     pub fn client_certificate(&self) -> Option<CertificateDer<'static>> {
         let session = self.session();
         let certificate = session.peer_certificates()?.first()?;
@@ -215,7 +216,7 @@ impl TlsTransport {
         self.session.lock().expect("no holder panics")
     }
 
-    /// Sends what the session has ready; whether nothing is left.
+    /// Sends the session's output. Returns whether none is left.
     fn pump(&self, session: &mut ServerConnection) -> io::Result<bool> {
         while session.wants_write() {
             match session.write_tls(&mut NonBlocking(&self.stream)) {
@@ -234,14 +235,14 @@ impl TlsTransport {
         session.read_tls(&mut unread)?;
         input.start = input.end - unread.len();
         let processed = session.process_new_packets();
-        // A failure is told to the client by an alert, which is ready to be sent now.
+        // A failure is reported to the client by an alert, which is sent here.
         self.pump(session)?;
         processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         Ok(())
     }
 }
 
-/// Decrypted bytes into `parts`; `None` if there are none yet, zero at the end.
+/// Copies decrypted bytes to `parts`; `None` if there are none yet, zero at the end of the stream.
 fn take_plaintext(
     session: &mut ServerConnection,
     parts: &mut [IoSliceMut<'_>],
@@ -273,7 +274,7 @@ impl Transport for TlsTransport {
             {
                 let mut session = self.session();
                 if let Some(taken) = take_plaintext(&mut session, parts)? {
-                    // The session may have more, if the parts were filled.
+                    // The session may have more if the parts were filled.
                     self.has_input.store(true, Ordering::Relaxed);
                     return Ok(taken);
                 }
@@ -322,7 +323,7 @@ impl Transport for TlsTransport {
     }
 }
 
-/// The socket as rustls wants it.
+/// Adapts the socket to rustls.
 struct NonBlocking<'a>(&'a Stream);
 
 impl Write for NonBlocking<'_> {

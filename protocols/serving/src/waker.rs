@@ -1,11 +1,11 @@
-//! Wakes a connection thread that waits for its socket.
+//! Wakes the thread of a connection while it polls its socket.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An event that one thread polls for and any thread may raise. Raising it twice is once.
+/// An event that one thread polls for and any thread may raise. Repeated raises count once.
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,
@@ -13,7 +13,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker that is not raised.
+    /// Creates a waker that is not raised.
     pub fn new() -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
@@ -22,7 +22,7 @@ impl Waker {
         })
     }
 
-    /// Makes the descriptor readable until [`take`](Self::take).
+    /// Keeps the descriptor readable until [`take`](Self::take).
     pub fn wake(&self) {
         if !self.raised.swap(true, Ordering::AcqRel) {
             // Cannot fail: the counter is at most one.
@@ -30,13 +30,13 @@ impl Waker {
         }
     }
 
-    /// Whether it was raised since the last call, which this call ends. Cheap when it was not.
+    /// Lowers the waker. Returns whether it was raised. Cheap if it was not.
     pub fn take(&self) -> bool {
         if !self.raised.load(Ordering::Acquire) {
             return false;
         }
-        // The descriptor is emptied before the flag is lowered: a wake in between writes nothing,
-        // but its caller's news is seen by the work that follows this call.
+        // The descriptor is drained before the flag is lowered: a concurrent wake writes nothing,
+        // but its cause is handled by the caller after this call.
         let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
         self.raised.swap(false, Ordering::AcqRel);
         true

@@ -1,18 +1,18 @@
-//! A bounded pool of threads for operations that have to wait for a disk or a lock.
+//! A bounded pool of threads for operations that block on a disk or a lock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// Something to do on a thread that may wait.
+/// An operation for a thread that may block.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Jobs that may wait for a thread, for each thread that the pool may have.
+/// Maximum queued jobs per thread of the pool.
 const JOBS_PER_THREAD_MAX: usize = 128;
-/// A storage engine's call chains are deep; the pages are only touched if used.
+/// A storage engine's call chains are deep; the pages are only allocated if used.
 pub(crate) const STACK_BYTES: usize = 1 << 20;
 
-/// Threads that are started when there is work for them, up to a bound, and joined on drop.
+/// Threads that are started on demand, up to a bound, and joined on drop.
 pub struct Workers {
     shared: Arc<Shared>,
 }
@@ -24,15 +24,15 @@ struct Shared {
     work: Condvar,
 }
 
-/// Of jobs in the order in which they came.
+/// Jobs in order of submission.
 type Queue = VecDeque<(u64, Job)>;
 
 #[derive(Default)]
 struct State {
     jobs: Queue,
-    /// Those that wait for others more than they work.
+    /// Jobs that are mostly blocked.
     waiting: Queue,
-    /// How many of these are being done.
+    /// Number of these in progress.
     waiting_now: usize,
     /// Counts jobs.
     number: u64,
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Workers {
-    /// A pool of at most `threads_max` threads named after `name`.
+    /// Creates a pool of at most `threads_max` threads named after `name`.
     pub fn new(name: &str, threads_max: usize) -> Self {
         let shared = Shared {
             name: name.to_owned(),
@@ -55,13 +55,13 @@ impl Workers {
         }
     }
 
-    /// Runs `job` soon. Gives it back when the queue is full, no thread can be had, or the pool
-    /// is closed: the caller then does it itself, which is the back-pressure.
+    /// Queues `job`. Returns it if the queue is full, no thread can be created, or the pool is
+    /// closed: the caller then executes it itself, which is the back-pressure.
     pub fn submit(&self, job: Job) -> Result<(), Job> {
         self.submit_as(job, false)
     }
 
-    /// The same, of a job that waits for others more than it works. However many there are, a quarter of the threads is left to other jobs.
+    /// Queues a job that is mostly blocked. A quarter of the threads is reserved for other jobs.
     pub fn submit_waiting(&self, job: Job) -> Result<(), Job> {
         self.submit_as(job, true)
     }
@@ -75,8 +75,8 @@ impl Workers {
         self.push(state, job, waits)
     }
 
-    /// Runs `job` soon, however many wait: for a caller that must not wait, and has a bound of its own. A pool that is
-    /// closed, or has no thread and gets none, drops it: false.
+    /// Queues `job` regardless of the queue's length: for a caller that must not block and has a
+    /// bound of its own. Returns false and drops it if the pool is closed or has no thread.
     pub fn submit_always(&self, job: Job) -> bool {
         let state = self.shared.lock();
         !state.closed && self.push(state, job, false).is_ok()
@@ -88,7 +88,7 @@ impl Workers {
         state.number += 1;
         state.queue(waits).push_back((number, job));
         if waits && state.waiting_now >= shared.waiting_max() {
-            // Whoever ends one of them takes the next.
+            // The thread that completes such a job executes the next.
             return Ok(());
         }
         if state.idle >= state.ready(shared.waiting_max()) {
@@ -118,12 +118,12 @@ impl Workers {
         Ok(())
     }
 
-    /// Threads started so far.
+    /// Number of started threads.
     pub fn threads(&self) -> usize {
         self.shared.lock().threads.len()
     }
 
-    /// Takes no more jobs, finishes the queued ones and joins the threads.
+    /// Accepts no more jobs, completes the queued ones and joins the threads.
     pub fn shutdown(&self) {
         let threads = {
             let mut state = self.shared.lock();
@@ -152,7 +152,7 @@ impl Shared {
         self.state.lock().expect("no holder panics")
     }
 
-    /// How many threads may have jobs that wait.
+    /// Maximum threads for jobs that are mostly blocked.
     fn waiting_max(&self) -> usize {
         (self.threads_max * 3 / 4).max(1)
     }
@@ -167,7 +167,7 @@ impl Shared {
                 state = self.lock();
                 state.waiting_now -= usize::from(waits);
                 if waits && !state.waiting.is_empty() {
-                    // This thread may take another one.
+                    // This thread may acquire another job.
                     self.work.notify_one();
                 }
             } else if state.closed {
@@ -189,13 +189,13 @@ impl State {
         }
     }
 
-    /// How many jobs could be begun now, if there were threads.
+    /// Number of jobs that could start if threads were available.
     fn ready(&self, waiting_max: usize) -> usize {
         let room = waiting_max.saturating_sub(self.waiting_now);
         self.jobs.len() + self.waiting.len().min(room)
     }
 
-    /// The oldest job that may be begun, and whether it waits.
+    /// Removes the oldest job that may start. Returns it, and whether it is mostly blocked.
     fn next(&mut self, waiting_max: usize) -> Option<(Job, bool)> {
         let first = |queue: &Queue| queue.front().map(|(number, _)| *number);
         let waiting = first(&self.waiting).filter(|_| self.waiting_now < waiting_max);
@@ -244,7 +244,7 @@ mod tests {
         assert!(workers.submit(Box::new(|| ())).is_err());
     }
 
-    /// However many jobs wait, others are done meanwhile; and each of those that wait is done in the end.
+    /// Jobs that wait leave threads to other jobs, and each of them is completed in the end.
     #[test]
     fn jobs_that_wait_leave_a_thread_to_others() {
         let workers = Workers::new("test", 4);

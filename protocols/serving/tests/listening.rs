@@ -1,4 +1,4 @@
-//! Listening, limits on connections, and the two ways they are ended.
+//! Listeners, connection limits, and the two ways to end connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use serving::{
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Turn,
 };
 
-/// Lets in whoever says something, and sends it back; says goodbye when drained.
+/// Lets in a client that sends data, and echoes it; sends a goodbye when drained.
 fn echo(connection: Arc<Connection>) {
     let (stream, waker) = (
         Arc::clone(&connection.stream),
@@ -92,7 +92,7 @@ fn tcp_of_both_families_and_unix_sockets_are_served() {
 
 #[test]
 fn an_address_of_nobody_yet_can_be_listened_on() {
-    // TEST-NET-1 and the documentation prefix belong to no machine.
+    // No host has an address of TEST-NET-1 or of the documentation prefix.
     let (_v4, _keep) = start("192.0.2.1:0", ConnectionLimits::default());
     let (_v6, _keep) = start("[2001:db8::1]:0", ConnectionLimits::default());
 }
@@ -114,13 +114,13 @@ fn a_busy_port_is_an_error_and_a_stale_unix_socket_is_not() {
     round_trip(&mut UnixStream::connect(&path).unwrap());
 }
 
-/// More at once than a server has threads to answer, and all before it has any.
+/// More than a server has worker threads, and all before it has any.
 const EARLY_CLIENTS: usize = 300;
 
 #[test]
 fn clients_that_come_before_the_server_are_answered_when_it_is_there() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
-        // A port that was free a moment ago.
+        // A port that was free shortly before.
         let free = std::net::TcpListener::bind(address).unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
@@ -186,8 +186,7 @@ fn a_connection_over_the_limit_is_closed_and_the_others_go_on() {
     round_trip(&mut one);
 }
 
-/// Whoever connects and says nothing takes no place from those who are served, and loses his own to
-/// those who come after him.
+/// Idle unauthenticated clients do not block served clients, and are evicted by later clients.
 #[test]
 fn strangers_that_hold_all_places_keep_nobody_out() {
     const STRANGERS: usize = 8;
@@ -221,7 +220,7 @@ fn strangers_that_hold_all_places_keep_nobody_out() {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock
         ));
     }
-    assert_eq!(dropped, 2, "the places of those who came first");
+    assert_eq!(dropped, 2, "the oldest two are evicted");
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {

@@ -1,4 +1,4 @@
-//! Clients that read slowly or never must not hold the engine's buffers, nor lose an answer.
+//! Slow clients must not hold the engine's buffers, nor lose a reply.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use block_device::ReadLoan;
 use serving::{Answer, Flushed, Link, Outbound, OutboundLimits, Payload, Stream, Turn, Waker};
 
-/// A loan that counts how many of its kind are alive.
+/// A loan that counts its live instances.
 struct Counted {
     bytes: Vec<u8>,
     alive: Arc<AtomicUsize>,
@@ -64,14 +64,14 @@ fn a_client_that_never_reads_holds_no_loan_and_is_dropped() {
     assert_eq!(alive.load(Ordering::SeqCst), 64);
     assert_eq!(link.outbound().flush_now(), Flushed::Blocked);
     assert_eq!(alive.load(Ordering::SeqCst), 0);
-    // Requests that come while too much is queued are not read.
+    // Requests are not read while too much is queued.
     client.write_all(b"request").unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     assert_eq!(link.turn(Some(deadline)).unwrap(), Turn::Stalled);
     assert!(link.bytes().is_empty());
 }
 
-/// A loan while which is sent another one is queued.
+/// A loan that queues a second loan while it is being sent.
 struct Followed {
     first: Counted,
     outbound: Arc<Outbound>,
@@ -196,8 +196,8 @@ fn a_broken_connection_throws_answers_away() {
     assert!(matches!(turn, Turn::Woken | Turn::Closed));
 }
 
-/// A worker is sending when the connection's thread gives up: the count of queued bytes must
-/// survive.
+/// A worker is sending when the connection's thread abandons the connection: the count of queued
+/// bytes must remain correct.
 #[test]
 fn a_connection_given_up_while_a_worker_sends_stays_consistent() {
     for _ in 0..200 {

@@ -1,5 +1,5 @@
-//! The fixed newstyle handshake as a state machine: feed it what the client sent, send what it
-//! says, until it names the export to serve.
+//! The fixed newstyle handshake as a state machine: it consumes the client's input and produces
+//! output until the export to serve is negotiated.
 
 use super::wire::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, HeaderStyle, INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC,
@@ -7,11 +7,11 @@ use super::wire::{
     transmission_flag,
 };
 
-/// Longest option that is looked at; the longest sensible one is a few names and queries.
+/// Maximum bytes of a parsed option; the longest sensible one is a few names and queries.
 const OPTION_BYTES_MAX: usize = 64 << 10;
-/// Options a client may try before it has to make up its mind.
+/// Maximum options of a client before the handshake fails.
 const OPTIONS_MAX: u32 = 10_000;
-/// Bytes in front of an option's data.
+/// Bytes before an option's data.
 const OPTION_HEADER_BYTES: usize = 16;
 
 /// Whether TLS is offered.
@@ -19,24 +19,24 @@ const OPTION_HEADER_BYTES: usize = 16;
 pub enum TlsPolicy {
     /// No.
     Off,
-    /// The client may; some exports may insist.
+    /// The client may use it; some exports may require it.
     Offered,
-    /// Nothing else is answered before.
+    /// All other options are refused before it.
     Required,
 }
 
-/// What a client may know of an export.
+/// The properties of an export that a client may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportInfo {
-    /// The name it is listed under.
+    /// The name in the list of exports.
     pub name: String,
-    /// For people; may be empty.
+    /// For operators; may be empty.
     pub description: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Bytes whose aligned multiples are read and written without detours.
+    /// The preferred block size in bytes: aligned multiples are read and written most efficiently.
     pub preferred_block: u32,
 }
 
@@ -45,50 +45,50 @@ pub struct ExportInfo {
 pub struct Listing {
     /// Its name.
     pub name: String,
-    /// For people; may be empty.
+    /// For operators; may be empty.
     pub description: String,
 }
 
-/// What became of an export's name.
+/// The result of a lookup by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The client may have it.
+    /// The client may use it.
     Found(ExportInfo),
-    /// Perhaps, after TLS.
+    /// The client may be allowed to use it after TLS.
     NeedsTls,
-    /// There is none, or not for this client.
+    /// It does not exist, or the client may not use it.
     Unknown,
 }
 
 /// The exports as one client sees them.
 pub trait Directory {
-    /// Those that it may know of.
+    /// Returns the visible exports.
     fn list(&self) -> Vec<Listing>;
-    /// One by name; the empty name is the default export.
+    /// Finds an export by name; the empty name is the default export.
     fn find(&self, name: &str) -> Lookup;
-    /// Whether the server is about to stop, so that no option makes sense any more.
+    /// Whether the server is about to stop, so that options are refused.
     fn is_shutting_down(&self) -> bool;
 }
 
-/// What was agreed on.
+/// The negotiated parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmission {
     /// The export's canonical name.
     pub export: String,
-    /// How requests and replies look.
+    /// The format of requests and replies.
     pub style: HeaderStyle,
     /// Whether `base:allocation` was selected.
     pub has_status: bool,
 }
 
-/// What to do after a piece of input.
+/// The next action of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Wait for more input.
     NeedInput,
-    /// Something was understood; there may be more in the input.
+    /// A message was consumed; the input may contain more.
     Again,
-    /// Send the output, then speak TLS. There must be no input left.
+    /// Send the output, then start TLS. No input may be left.
     StartTls,
     /// Send the output, then serve.
     Serve(Transmission),
@@ -96,19 +96,19 @@ pub enum Step {
     Close,
 }
 
-/// The client broke a rule that leaves nothing but closing the connection.
+/// A violation after which the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeViolation {
     /// Unknown client flags.
     #[error("client flags {0:#x} are unknown")]
     ClientFlags(u32),
-    /// Not an option.
+    /// The magic number of an option is wrong.
     #[error("option with magic number {0:#x}")]
     OptionMagic(u64),
-    /// An old-fashioned request that has no error reply.
+    /// An old-style request, which has no error reply.
     #[error("the requested export cannot be had, and the request has no error reply")]
     ExportRefused,
-    /// Options without end.
+    /// Too many options.
     #[error("more options than any client needs")]
     TooManyOptions,
 }
@@ -124,12 +124,12 @@ pub struct Handshake {
     /// The export for which `base:allocation` was selected, by its canonical name.
     status_for: Option<String>,
     options: u32,
-    /// Rest of an option that is too long to be looked at.
+    /// Remaining bytes of an option that is too long to parse.
     discarding: u64,
 }
 
 impl Handshake {
-    /// A handshake, and what to say first.
+    /// Creates a handshake and its greeting.
     pub fn start(tls_policy: TlsPolicy) -> (Self, [u8; 18]) {
         let mut greeting = [0; 18];
         let flags = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
@@ -154,8 +154,8 @@ impl Handshake {
         self.tls_active
     }
 
-    /// Takes one message off the front of `input`: how many bytes it had, and what to do after
-    /// sending what was appended to `output`.
+    /// Consumes one message at the front of `input`. Returns its size, and the action after the
+    /// bytes appended to `output` are sent.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -313,7 +313,7 @@ impl Handshake {
             replies.error(option_reply::ERR_POLICY, "TLS is not configured");
         } else {
             replies.ack();
-            // What was said in the clear does not count.
+            // State negotiated in plain text is discarded.
             self.tls_active = true;
             self.style = HeaderStyle::Simple;
             self.status_for = None;
@@ -370,7 +370,7 @@ impl Handshake {
             replies.info(info::DESCRIPTION, export.description.as_bytes());
         }
         if wanted.contains(&info::BLOCK_SIZE) {
-            // Devices take any alignment.
+            // Devices accept any alignment.
             let sizes = [1, export.preferred_block, PAYLOAD_BYTES_MAX];
             replies.info(info::BLOCK_SIZE, &sizes.map(u32::to_be_bytes).concat());
         }
@@ -390,7 +390,7 @@ impl Handshake {
         replies: &mut Replies<'_>,
     ) {
         if select {
-            // Even a failure replaces what was selected before.
+            // Even a failure replaces an earlier selection.
             self.status_for = None;
             if self.style == HeaderStyle::Simple {
                 return replies.error(
@@ -446,7 +446,8 @@ fn list(data: &[u8], exports: &dyn Directory, replies: &mut Replies<'_>) {
 
 fn transmission_flags(export: &ExportInfo, transmission: &Transmission) -> u16 {
     use transmission_flag::*;
-    // A flush covers what any connection was told, so several may share the work.
+    // A flush covers writes that were acknowledged on any connection, so that several connections
+    // may share the work.
     let mut flags = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN | SEND_CACHE;
     if export.read_only {
         flags |= READ_ONLY;
@@ -462,7 +463,7 @@ fn transmission_flags(export: &ExportInfo, transmission: &Transmission) -> u16 {
     flags
 }
 
-/// Where replies to one option go.
+/// The replies to one option.
 struct Replies<'a> {
     code: u32,
     output: &'a mut Vec<u8>,
@@ -492,7 +493,7 @@ impl Replies<'_> {
         self.reply(option_reply::INFO, &body);
     }
 
-    /// The export, or an error reply.
+    /// Returns the export, or sends an error reply.
     fn find(&mut self, name: &str, exports: &dyn Directory) -> Option<ExportInfo> {
         match exports.find(name) {
             Lookup::Found(export) => return Some(export),
@@ -505,7 +506,7 @@ impl Replies<'_> {
     }
 }
 
-/// A string of the protocol: UTF-8, no NUL, not too long.
+/// Decodes a string of the protocol: UTF-8, no NUL, not too long.
 fn text(bytes: &[u8]) -> Option<&str> {
     if bytes.len() > STRING_BYTES_MAX || bytes.contains(&0) {
         return None;
@@ -526,7 +527,7 @@ fn take_text<'a>(data: &mut &'a [u8]) -> Option<&'a str> {
     text(bytes)
 }
 
-/// Name and information requests of `NBD_OPT_INFO` and `NBD_OPT_GO`.
+/// Parses name and information requests of `NBD_OPT_INFO` and `NBD_OPT_GO`.
 fn parse_info(mut data: &[u8]) -> Option<(&str, Vec<u16>)> {
     let name = take_text(&mut data)?;
     let (count, rest) = data.split_first_chunk::<2>()?;
@@ -541,7 +542,7 @@ fn parse_info(mut data: &[u8]) -> Option<(&str, Vec<u16>)> {
     Some((name, wanted))
 }
 
-/// Name and queries of the options about metadata contexts.
+/// Parses name and queries of the metadata context options.
 fn parse_meta_context(mut data: &[u8]) -> Option<(&str, Vec<&str>)> {
     let name = take_text(&mut data)?;
     let count = take_u32(&mut data)? as usize;

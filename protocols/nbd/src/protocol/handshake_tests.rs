@@ -1,4 +1,4 @@
-//! The handshake judged by literal bytes, in order and out of order.
+//! The handshake in literal bytes, in order and out of order.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn greeted(policy: TlsPolicy) -> Handshake {
     handshake
 }
 
-/// Types and bodies of the replies to one option, and the step.
+/// Returns types and bodies of the replies to one option, and the step.
 fn ask(
     handshake: &mut Handshake,
     exports: &Two,
@@ -107,7 +107,7 @@ fn ask(
     (replies, step)
 }
 
-/// The final reply's type without the error bit.
+/// Returns the final reply's type without the error bit.
 fn verdict(handshake: &mut Handshake, exports: &Two, code: u32, data: &[u8]) -> (bool, u32) {
     let (replies, step) = ask(handshake, exports, code, data);
     assert_eq!(step, Step::Again);

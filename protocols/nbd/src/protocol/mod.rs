@@ -1,4 +1,4 @@
-//! The protocol without sockets: what bytes mean, and which bytes answer them.
+//! The protocol without sockets: decodes requests and encodes replies.
 
 mod handshake;
 mod reply;

@@ -1,4 +1,4 @@
-//! Replies of the transmission phase, in the style that was negotiated.
+//! Replies of the transmission phase, in the negotiated style.
 
 use serving::InlineBytes;
 use units::Extent;
@@ -9,15 +9,15 @@ use super::wire::{
     SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO, STRUCTURED_REPLY_MAGIC, reply_type,
 };
 
-/// Longest sentence in an error chunk; ours are much shorter.
+/// Maximum bytes of the message in an error chunk; ours are much shorter.
 const MESSAGE_BYTES_MAX: usize = 256;
 
-/// Bytes of a run and what they are.
+/// A run of bytes with the same allocation state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusExtent {
     /// Length in bytes, not zero.
     pub length: u64,
-    /// Whether it is stored; otherwise it is a hole of zeroes.
+    /// Whether it is allocated; otherwise it is a hole of zeroes.
     pub allocated: bool,
 }
 
@@ -29,7 +29,7 @@ fn simple(request: &Request, errno: u32) -> InlineBytes {
     head
 }
 
-/// A final chunk's header, structured or extended.
+/// Builds the header of a final chunk, structured or extended.
 fn chunk(style: HeaderStyle, request: &Request, kind: u16, payload_bytes: u64) -> InlineBytes {
     let extended = style == HeaderStyle::Extended;
     let magic = if extended {
@@ -53,7 +53,7 @@ fn chunk(style: HeaderStyle, request: &Request, kind: u16, payload_bytes: u64) -
 }
 
 impl Request {
-    /// Success without a payload.
+    /// Builds a success reply without a payload.
     pub fn done(&self, style: HeaderStyle) -> InlineBytes {
         match style {
             HeaderStyle::Simple | HeaderStyle::Structured => simple(self, 0),
@@ -61,7 +61,7 @@ impl Request {
         }
     }
 
-    /// What goes in front of the data of a successful read of `extent`.
+    /// Builds the header of a successful read of `extent`.
     pub fn data(&self, style: HeaderStyle, extent: Extent) -> InlineBytes {
         match style {
             HeaderStyle::Simple => simple(self, 0),
@@ -75,8 +75,7 @@ impl Request {
         }
     }
 
-    /// Instead of the data of a read that is all zeroes; `None` if the client has to be sent
-    /// the zeroes.
+    /// Builds the reply to a read of zeroes without data; `None` if the zeroes must be sent.
     pub fn hole(&self, style: HeaderStyle, extent: Extent) -> Option<InlineBytes> {
         let length = u32::try_from(extent.length)
             .ok()
@@ -90,7 +89,7 @@ impl Request {
         Some(head)
     }
 
-    /// Failure, with a sentence where the style has room for it.
+    /// Builds an error reply, with a message if the style permits one.
     pub fn error(&self, style: HeaderStyle, errno: Errno, message: &str) -> Vec<u8> {
         if style == HeaderStyle::Simple {
             return simple(self, errno as u32).as_slice().to_vec();
@@ -110,7 +109,7 @@ impl Request {
         bytes
     }
 
-    /// The states of consecutive runs, at least one.
+    /// Builds a status reply for consecutive runs, at least one.
     pub fn status(&self, style: HeaderStyle, runs: &[StatusExtent]) -> Vec<u8> {
         let extended = style == HeaderStyle::Extended;
         let (kind, fixed, each) = if extended {

@@ -1,4 +1,4 @@
-//! Requests of the transmission phase: from bytes to a checked command.
+//! Requests of the transmission phase: decodes and checks them.
 
 use units::Extent;
 
@@ -14,18 +14,18 @@ pub struct Request {
     pub flags: u16,
     /// `NBD_CMD_*`
     pub command: u16,
-    /// The client's mark, returned as it is.
+    /// The client's identifier, returned unchanged.
     pub cookie: u64,
-    /// First byte concerned.
+    /// First byte.
     pub offset: u64,
-    /// Bytes concerned, or bytes of payload: see [`payload_bytes`](Self::payload_bytes).
+    /// Length in bytes, or bytes of payload: see [`payload_bytes`](Self::payload_bytes).
     pub length: u64,
 }
 
-/// What was agreed on, as far as a request's validity depends on it.
+/// The negotiated parameters that requests are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// How requests look.
+    /// The format of requests.
     pub style: HeaderStyle,
     /// Whether `base:allocation` was selected.
     pub has_status: bool,
@@ -33,63 +33,63 @@ pub struct Negotiated {
     pub read_only: bool,
 }
 
-/// The client does not speak the protocol: nothing after this can be understood.
+/// The magic number is wrong, so that the following input cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("request with magic number {magic:#x}")]
 pub struct BadRequest {
     magic: u32,
 }
 
-/// A request that makes sense.
+/// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Send the extent.
+    /// Reads an extent.
     Read {
-        /// What to send.
+        /// The extent.
         extent: Extent,
-        /// In one content chunk.
+        /// The reply must be one content chunk.
         unfragmented: bool,
     },
-    /// Write the payload.
+    /// Writes the payload.
     Write {
-        /// Where; as long as the payload.
+        /// The extent; as long as the payload.
         extent: Extent,
-        /// Durable before it is answered.
+        /// Durable before the reply.
         durable: bool,
     },
-    /// Make everything answered so far durable.
+    /// Makes all completed writes durable.
     Flush,
-    /// The extent's contents are not needed any more.
+    /// Discards an extent.
     Trim {
-        /// Which.
+        /// The extent.
         extent: Extent,
-        /// Durable before it is answered.
+        /// Durable before the reply.
         durable: bool,
     },
-    /// The extent will be read soon.
+    /// Prefetches an extent.
     Cache {
-        /// Which.
+        /// The extent.
         extent: Extent,
     },
-    /// Make the extent read as zeroes.
+    /// Zeroes an extent.
     WriteZeroes {
-        /// Which.
+        /// The extent.
         extent: Extent,
-        /// Durable before it is answered.
+        /// Durable before the reply.
         durable: bool,
-        /// Its space must stay (or become) allocated.
+        /// Its space must remain or become allocated.
         keep_allocated: bool,
-        /// Only if that is faster than writing zeroes.
+        /// Only if it is faster than a write of zeroes.
         only_if_fast: bool,
     },
-    /// Tell what is allocated.
+    /// Returns the allocation status.
     BlockStatus {
-        /// Of which extent; with a payload it is there, see [`block_status_payload`].
+        /// The extent; with a payload it is contained there, see [`block_status_payload`].
         extent: Extent,
-        /// One run is enough, and it must not go beyond the extent.
+        /// Only one run, which must not exceed the extent.
         one: bool,
     },
-    /// Finish what is under way and close.
+    /// Completes pending requests and closes the connection.
     Disconnect,
 }
 
@@ -106,8 +106,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Request {
-    /// Decodes the header at the front of `input`; `None` if more bytes are needed. It is
-    /// [`HeaderStyle::request_bytes`] long.
+    /// Decodes the header at the front of `input`; `None` if more bytes are needed. Its length is
+    /// [`HeaderStyle::request_bytes`].
     pub fn decode(style: HeaderStyle, input: &[u8]) -> Result<Option<Self>, BadRequest> {
         if input.len() < 4 {
             return Ok(None);
@@ -135,8 +135,8 @@ impl Request {
         }))
     }
 
-    /// Bytes that follow the header, whatever is wrong with the request. A write has its data, also
-    /// where it should say so by a flag and does not: qemu's client leaves it out.
+    /// Returns the number of bytes after the header, even if the request is invalid. A write has
+    /// its data, even without the payload flag, which qemu's client omits.
     pub fn payload_bytes(&self, style: HeaderStyle) -> u64 {
         let is_said = style == HeaderStyle::Extended && self.flags & command_flag::PAYLOAD_LEN != 0;
         if is_said || self.command == command::WRITE {
@@ -146,8 +146,8 @@ impl Request {
         }
     }
 
-    /// Checks the request against what was negotiated and a device of `size` bytes. The error
-    /// has a sentence for the client's user.
+    /// Checks the request against the negotiated parameters and a device of `size` bytes. An error
+    /// has a message for the client's user.
     pub fn check(
         &self,
         negotiated: Negotiated,
@@ -241,7 +241,7 @@ impl Request {
             command::BLOCK_STATUS => command_flag::REQ_ONE | payload,
             _ => 0,
         };
-        // FUA is to be taken with any command.
+        // FUA must be accepted with any command.
         if self.flags & !(allowed | command_flag::FUA) != 0 {
             return Err((Errno::Invalid, "flag that this command does not have"));
         }
@@ -270,9 +270,11 @@ fn check_writable(negotiated: Negotiated) -> Result<(), (Errno, &'static str)> {
     }
 }
 
-/// The effect length in the payload of a block status request, which may also select contexts.
+/// Returns the effect length in the payload of a block status request, which may also select
+/// contexts.
 pub fn block_status_payload(payload: &[u8]) -> Result<u64, (Errno, &'static str)> {
-    // There is one context, so a list of it is complete; a duplicate or a stranger is an error.
+    // There is one context, so that its list is complete; a duplicate or an unknown context is an
+    // error.
     if payload.len() != 12 {
         return Err((
             Errno::Invalid,

@@ -1,28 +1,28 @@
-//! Numbers of the protocol document, by the names it gives them.
+//! Constants of the protocol document, with its names.
 
-/// `NBDMAGIC`, the first thing a server says.
+/// `NBDMAGIC`, the start of the server's greeting.
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`, in front of the server's flags and of each option.
+/// `IHAVEOPT`, before the server's flags and before each option.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// In front of each reply to an option.
+/// Before each reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// In front of a compact request.
+/// Before a compact request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// In front of an extended request.
+/// Before an extended request.
 pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
-/// In front of a simple reply.
+/// Before a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// In front of a structured reply chunk.
+/// Before a structured reply chunk.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
-/// In front of an extended reply chunk.
+/// Before an extended reply chunk.
 pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
-/// Longest string in the protocol, in bytes.
+/// Maximum bytes of a string.
 pub const STRING_BYTES_MAX: usize = 4096;
-/// Largest payload in one request or reply: what every client may expect to work.
+/// Maximum payload of a request or reply: every client may rely on it.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 25;
 
-/// Handshake flags; the client's answers have the same bits.
+/// Handshake flags; the client's flags have the same bits.
 pub mod handshake_flag {
     /// `NBD_FLAG_FIXED_NEWSTYLE`
     pub const FIXED_NEWSTYLE: u16 = 1 << 0;
@@ -125,16 +125,16 @@ pub mod reply_type {
 /// `NBD_REPLY_FLAG_DONE`
 pub const REPLY_FLAG_DONE: u16 = 1 << 0;
 
-/// The only metadata context there is.
+/// The only supported metadata context.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The number we give it.
+/// The context ID that this server assigns to it.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 /// `NBD_STATE_HOLE`
 pub const STATE_HOLE: u32 = 1 << 0;
 /// `NBD_STATE_ZERO`
 pub const STATE_ZERO: u32 = 1 << 1;
 
-/// The errors that a reply can carry.
+/// The error numbers of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Errno {
@@ -154,19 +154,19 @@ pub enum Errno {
     Shutdown = 108,
 }
 
-/// How requests and replies look, as negotiated.
+/// The negotiated format of requests and replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderStyle {
     /// Compact requests, simple replies.
     Simple,
-    /// Compact requests; chunks for reads, errors and whatever else has a payload.
+    /// Compact requests; chunks for reads, errors and other replies with a payload.
     Structured,
     /// 32-byte requests and 32-byte chunks.
     Extended,
 }
 
 impl HeaderStyle {
-    /// Bytes in front of each request.
+    /// Bytes of a request header.
     pub const fn request_bytes(self) -> usize {
         match self {
             Self::Simple | Self::Structured => 28,

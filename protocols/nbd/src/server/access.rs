@@ -1,30 +1,30 @@
-//! Who may see and use an export.
+//! Access rules of exports.
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use serving::Peer;
 use units::Network;
 
-/// Rule of one export. The default lets nobody in from outside this machine.
+/// The rule of one export. The default denies every client on another host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Clients on this machine: loopback and Unix sockets.
+    /// Clients on this host: loopback and Unix sockets.
     #[default]
     Local,
-    /// Anybody. For tests; a word that has to be said.
+    /// All clients. For tests; must be stated explicitly.
     Everyone,
     /// Clients that match.
     Listed {
-        /// Networks that a TCP client must come from; none means any. Unix sockets are guarded
+        /// Networks that a TCP client must belong to; empty means any. Unix sockets are protected
         /// by the permissions of their files instead.
         networks: Vec<Network>,
-        /// Names (DNS names or addresses) of which the client's certificate must have one; none
-        /// means that no certificate is asked for.
+        /// Names (DNS names or addresses), one of which the client's certificate must have; empty
+        /// means that no certificate is required.
         identities: Vec<String>,
     },
 }
 
-/// A connected client, as far as rules ask.
+/// The properties of a client that rules depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) peer: Peer,
@@ -33,11 +33,11 @@ pub(crate) struct Client {
     pub(crate) certificate: Option<CertificateDer<'static>>,
 }
 
-/// What a rule says of a client.
+/// The result of a rule for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Admitted,
-    /// It may be admitted when it has shown a certificate.
+    /// The client may be admitted with a certificate.
     NeedsTls,
     Refused,
 }
@@ -66,7 +66,7 @@ impl Access {
                     }
                 }
                 if identities.is_empty() {
-                    // A list without an entry lets nobody in.
+                    // A list without an entry denies all clients.
                     return admitted(!networks.is_empty());
                 }
                 if !client.encrypted {

@@ -1,5 +1,5 @@
-//! Execution of requests: at once and without a copy where the device allows it, on a worker
-//! where it has to wait.
+//! Executes requests: immediately and without a copy where the device permits it, otherwise on a
+//! worker.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -18,38 +18,39 @@ use super::exports::Export;
 use crate::protocol::wire::{Errno, HeaderStyle};
 use crate::protocol::{Command, Negotiated, Request, StatusExtent};
 
-/// Zeroing and freeing beyond this is a worker's.
+/// A larger extent is zeroed or freed by a worker.
 const INLINE_ZERO_BYTES_MAX: u64 = 1 << 20;
-/// Zeroes that a device is asked to write at once.
+/// Maximum zeroes of one call of a device.
 const WRITE_ZEROES_STEP_BYTES: u64 = 16 << 20;
-/// Space that a device is asked to free at once.
+/// Maximum space freed by one call of a device.
 const FREE_STEP_BYTES: u64 = 1 << 30;
-/// Most of a cache request that is done, and the pieces it is done in: it is only advice.
+/// Maximum bytes of a cache request, and of its steps: it is only advisory.
 const CACHE_BYTES_MAX: u64 = 32 << 20;
 const CACHE_STEP_BYTES: u64 = 1 << 20;
-/// Most runs in one block status reply; the client asks again for the rest.
+/// Maximum runs in one block status reply; the client requests the rest.
 const STATUS_RUNS_MAX: usize = 8192;
 
-/// The thread that an answer is given on.
+/// The thread that sends a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thread {
-    /// The connection's own: answers are gathered.
+    /// The connection's own thread: replies are gathered.
     Connection,
-    /// Another: answers are sent at once.
+    /// A worker's thread: replies are sent immediately.
     Elsewhere,
-    /// One of the engine's, which other connections need, too: answers are sent at once, and no others with them.
+    /// A thread of the engine, which other connections also need: its reply is sent immediately and
+    /// alone.
     Engine,
 }
 
-/// How many jobs may wait for a worker.
+/// The bound of the workers' queue.
 enum Queue {
-    /// As many as the pool of workers allows.
+    /// The bound of the pool.
     Bounded,
-    /// This one too.
+    /// No bound.
     Unbounded,
 }
 
-/// A read to be answered.
+/// A read in progress.
 struct Reading {
     request: Request,
     extent: Extent,
@@ -68,7 +69,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The other connections on the same device.
+    /// Returns the other connections to the same device.
     pub(crate) fn other_connections(&self) -> Vec<Arc<Connection>> {
         let mut others = self.shared.connections_on(&self.export.device);
         others.retain(|other| other.id != self.connection.id);
@@ -94,7 +95,7 @@ impl Served {
         self.answer(Answer::head(request.done(self.style()).as_slice()), thread);
     }
 
-    /// Answers a command on no bytes at all, which no device has to know of.
+    /// Replies to a command of zero length without calling the device.
     pub(crate) fn nothing(&self, request: &Request, command: Command) {
         let head = match command {
             Command::Read { extent, .. } => request.data(self.style(), extent),
@@ -103,7 +104,7 @@ impl Served {
         self.answer(Answer::head(head.as_slice()), Thread::Connection);
     }
 
-    /// Answers with an error.
+    /// Sends an error reply.
     pub(crate) fn refuse(&self, request: &Request, errno: Errno, message: &str, thread: Thread) {
         serving::Counters::add_one(&self.export.counters.errors);
         if let Some(activity) = self.export.device.activity() {
@@ -113,11 +114,11 @@ impl Served {
         self.answer(Answer::with_payload(&[], Payload::Bytes(bytes)), thread);
     }
 
-    /// Answers with the device's error. A device that is gone is no business of the client's:
-    /// its session ends, and it may find the device elsewhere.
+    /// Sends the device's error. If the device is gone, the session is dropped instead, because the
+    /// client may find the device on another head.
     pub(crate) fn fail(&self, request: &Request, error: &DeviceError, thread: Thread) {
         let (errno, message) = match error.kind {
-            // It comes back, and so does the client.
+            // The device and the client will return.
             ErrorKind::Gone | ErrorKind::NotReady => {
                 return self.connection.direct(Directive::Drop);
             }
@@ -129,7 +130,7 @@ impl Served {
         };
         let errors = self.export.counters.errors.load(Ordering::Relaxed) + 1;
         if errno == Errno::Io && errors.is_power_of_two() {
-            // A failing pool fails every request: each doubling is enough to see it in the log.
+            // A failing pool fails every request: a log line at each power of two is sufficient.
             let export = self.export.logged_name();
             let cause = error.cause.as_deref().map(tracing::field::display);
             let peer = self.connection.peer;
@@ -143,7 +144,7 @@ impl Served {
         self.refuse(request, errno, message, thread);
     }
 
-    /// `job`, unless the client has left by then.
+    /// Wraps `job`, so that it is skipped if the client has left.
     fn job(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) -> serving::Job {
         let pending = self.outbound.pending();
         let served = Arc::clone(self);
@@ -155,16 +156,17 @@ impl Served {
         })
     }
 
-    /// Runs `job` on a worker, from a thread that must not wait. Bounded by the connection's pending operations. A server that
-    /// ends has no worker any more: its client asks elsewhere.
+    /// Runs `job` on a worker, from a thread that must not block. Bounded by the connection's
+    /// pending operations. A server that is stopping has no workers: its client is disconnected and
+    /// retries elsewhere.
     fn defer_always(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
         if !self.shared.workers.submit_always(self.job(job)) {
             self.connection.direct(Directive::Drop);
         }
     }
 
-    /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
-    /// slowed down to what the machine can do. If the client has left by then it does not run.
+    /// Runs `job` on a thread that may block. If no worker is available it runs here, which slows
+    /// the connection down to the host's capacity. It is skipped if the client has left.
     fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
         self.defer_by(serving::Workers::submit, job);
     }
@@ -176,14 +178,14 @@ impl Served {
     ) {
         serving::Counters::add_one(&self.export.counters.waits);
         if let Err(job) = submit(&self.shared.workers, self.job(job)) {
-            // What the workers may wait for, loans in the queue, must not wait here.
+            // Workers may be blocked on queued loans, which must not be delayed here.
             self.outbound.flush_now();
             self.connection.note_absence();
             job();
         }
     }
 
-    /// The same for a job that changes the device, if the connection still stands at that moment.
+    /// Runs a job that changes the device, if the connection is still valid at that time.
     fn defer_change(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>, &Change) + Send + 'static) {
         let change = self.connection.standing.change();
         let submit = match self.export.device.holds_changes() {
@@ -193,7 +195,7 @@ impl Served {
         self.defer_by(submit, move |served| job(served, &change));
     }
 
-    /// Sends `extent`.
+    /// Reads `extent`.
     pub(crate) fn read(
         self: &Arc<Self>,
         request: Request,
@@ -232,7 +234,7 @@ impl Served {
         }
     }
 
-    /// Reads where that may wait.
+    /// Reads on a thread that may block.
     fn defer_read(self: &Arc<Self>, read: Reading, queue: Queue) {
         let job = move |served: &Arc<Self>| match served
             .export
@@ -248,7 +250,7 @@ impl Served {
         }
     }
 
-    /// Answers `read` with what was found.
+    /// Sends the data of `read`.
     fn has_read(&self, read: Reading, loan: Box<dyn ReadLoan>, thread: Thread) {
         if let Some(activity) = self.export.device.activity() {
             activity
@@ -276,8 +278,8 @@ impl Served {
         self.answer(answer, thread);
     }
 
-    /// Writes `data`, which is still in the connection's buffer. `alone` says that nothing else
-    /// waits for this thread.
+    /// Writes `data`, which is still in the connection's buffer. `alone` means that this thread has
+    /// no other work.
     pub(crate) fn write(
         self: &Arc<Self>,
         request: Request,
@@ -311,7 +313,7 @@ impl Served {
         }
     }
 
-    /// Writes what is in `loan`.
+    /// Writes the contents of `loan`.
     pub(crate) fn commit(
         self: &Arc<Self>,
         request: Request,
@@ -371,7 +373,7 @@ impl Served {
         }
     }
 
-    /// Answers a change of the device, when it is durable if that was asked for.
+    /// Replies to a change of the device, after a flush if it must be durable.
     fn finish(self: &Arc<Self>, request: &Request, durable: bool, alone: bool, thread: Thread) {
         if durable {
             self.flush(request, alone, thread);
@@ -380,12 +382,12 @@ impl Served {
         }
     }
 
-    /// Makes everything durable, then answers.
+    /// Flushes the device, then replies.
     pub(crate) fn flush(self: &Arc<Self>, request: &Request, alone: bool, thread: Thread) {
         self.flush_after(request, alone, thread, None);
     }
 
-    /// The same; ends a write that arrived at `arrived`, if it does.
+    /// Like [`Self::flush`]; completes a write that arrived at `arrived`, if set.
     fn flush_after(
         self: &Arc<Self>,
         request: &Request,
@@ -395,7 +397,7 @@ impl Served {
     ) {
         let flushes = &self.export.flushes;
         if alone || self.export.device.is_clean() {
-            // Nothing else to do: saves waking a thread.
+            // This thread has no other work, so that no thread is woken.
             self.connection.note_absence();
             if let Some(outcome) = flushes.flush_here() {
                 return self.flushed(request, &outcome, thread, arrived);
@@ -428,7 +430,7 @@ impl Served {
         }
     }
 
-    /// Zeroes `extent`, or frees it.
+    /// Zeroes or frees `extent`.
     pub(crate) fn zero(
         self: &Arc<Self>,
         request: Request,
@@ -464,7 +466,7 @@ impl Served {
         });
     }
 
-    /// Brings `extent` into memory.
+    /// Prefetches `extent`.
     pub(crate) fn cache(self: &Arc<Self>, request: Request, extent: Extent) {
         let extent = Extent::new(extent.offset, extent.length.min(CACHE_BYTES_MAX));
         self.defer(move |served| {
@@ -478,7 +480,7 @@ impl Served {
         });
     }
 
-    /// Tells what of `extent` is allocated.
+    /// Returns the allocation status of `extent`.
     pub(crate) fn status(self: &Arc<Self>, request: Request, extent: Extent, one: bool) {
         self.defer(move |served| {
             let runs_max = if one { 1 } else { STATUS_RUNS_MAX };
@@ -499,7 +501,7 @@ impl Served {
                 }
             }
             if extents.is_empty() {
-                // Always true, and the client goes forward.
+                // Always valid, and the client makes progress.
                 extents.push(StatusExtent {
                     length: extent.length,
                     allocated: true,
@@ -513,12 +515,12 @@ impl Served {
     }
 }
 
-/// How an extent loses its contents.
+/// How an extent is cleared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Zeroing {
     /// It reads as zeroes.
     Zero(Zero),
-    /// It reads as zeroes, and its space is free.
+    /// It reads as zeroes, and its space is freed.
     Unmap,
 }
 
@@ -543,7 +545,7 @@ impl Zeroing {
     }
 }
 
-/// `extent` in pieces that end at multiples of `step_bytes`.
+/// Splits `extent` at multiples of `step_bytes`.
 fn steps(extent: Extent, step_bytes: u64) -> impl Iterator<Item = Extent> {
     let end = extent.offset + extent.length;
     let mut at = extent.offset;
@@ -561,7 +563,7 @@ fn steps(extent: Extent, step_bytes: u64) -> impl Iterator<Item = Extent> {
     })
 }
 
-/// Data that is not all zeroes says so early: then this costs nothing.
+/// Usually cheap, because other data differs from zero early.
 fn is_all_zeroes(loan: &dyn ReadLoan) -> bool {
     const AT_ONCE: usize = 64;
     let mut parts = Vec::new();
@@ -572,7 +574,7 @@ fn is_all_zeroes(loan: &dyn ReadLoan) -> bool {
     })
 }
 
-/// Copies `bytes` into what is left of `loan` after `filled` bytes; how many fitted.
+/// Copies `bytes` into `loan` after its first `filled` bytes. Returns the number of copied bytes.
 pub(crate) fn copy_into(loan: &mut dyn WriteLoan, filled: usize, bytes: &[u8]) -> usize {
     let mut parts = Vec::new();
     loan.append_parts(&mut parts);
@@ -588,7 +590,7 @@ pub(crate) fn copy_into(loan: &mut dyn WriteLoan, filled: usize, bytes: &[u8]) -
     bytes.len() - rest.len()
 }
 
-/// What is left of `loan` after `filled` bytes, as far as one system call takes it.
+/// Returns the slices of `loan` after its first `filled` bytes, up to the limit of one system call.
 pub(crate) fn remaining(loan: &mut dyn WriteLoan, filled: usize) -> Vec<IoSliceMut<'_>> {
     /// Below `UIO_MAXIOV`, with room for the connection's buffer.
     const SLICES_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! The exports: as they are wished for, as they are served, and as one client sees them.
+//! The exports: as configured, as served, and as visible to one client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,32 +11,33 @@ use super::access::{Access, Client, Verdict};
 use crate::protocol::wire::PAYLOAD_BYTES_MAX;
 use crate::protocol::{Directory, ExportInfo, Listing, Lookup, TlsPolicy};
 
-/// Smallest preferred block size that the protocol allows.
+/// Minimum preferred block size of the protocol.
 const PREFERRED_BLOCK_MIN: u32 = 512;
 
-/// An export as it should be.
+/// A configured export.
 #[derive(Clone)]
 pub struct DesiredExport {
     /// Its name; the empty name is the default export.
     pub name: String,
-    /// For people; may be empty.
+    /// For operators; may be empty.
     pub description: String,
-    /// What is served.
+    /// The device.
     pub device: SharedDevice,
-    /// Refuse writes, whatever the device says.
+    /// Refuses writes, even if the device permits them.
     pub read_only: bool,
-    /// Who may use it.
+    /// The clients that may use it.
     pub access: Access,
-    /// Neither listed nor the default: for who was told its name. The log has only what comes before a slash.
+    /// Neither listed nor the default: only for clients that have its name. Only the part before a
+    /// slash is logged.
     pub hidden: bool,
 }
 
-/// An export that is served. Flushes and counters outlive a change of the rules.
+/// A served export. Flushes and counters survive a change of the rules.
 pub(crate) struct Export {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) device: SharedDevice,
-    /// As wished; see [`Export::is_read_only`].
+    /// As configured; see [`Export::is_read_only`].
     read_only: bool,
     pub(crate) access: Access,
     hidden: bool,
@@ -45,7 +46,8 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// Its name in the log. Who knows the name of a hidden export may use it, so only what comes before the slash is said.
+    /// The name for the log. The name of a hidden export grants access, so that only the part
+    /// before the slash is logged.
     pub(crate) fn logged_name(&self) -> &str {
         match (self.hidden, self.name.split_once('/')) {
             (false, _) => &self.name,
@@ -54,7 +56,7 @@ impl Export {
         }
     }
 
-    /// What is wished for, keeping what `before` has if it serves the same device.
+    /// Creates an export, reusing the state of `before` if it serves the same device.
     pub(crate) fn new(desired: DesiredExport, before: Option<&Export>) -> Self {
         let (flushes, counters) = match before {
             Some(before) if Arc::ptr_eq(&before.device, &desired.device) => {
@@ -77,18 +79,19 @@ impl Export {
         }
     }
 
-    /// Whether writes are refused, by desired state or by the device. Asked when a client comes: a device may
-    /// have to look for it, which must not happen for a thousand exports at start.
+    /// Whether writes are refused, by configuration or by the device. Evaluated when a client
+    /// connects: a device may have to be searched for, which must not happen for a thousand exports
+    /// at the start.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only || self.device.geometry().read_only
     }
 
-    /// Whether a session on `self` can go on when the export becomes `next`.
+    /// Whether a session on `self` can continue when the export becomes `next`.
     pub(crate) fn can_become(&self, next: &Export) -> bool {
         Arc::ptr_eq(&self.device, &next.device) && self.read_only == next.read_only
     }
 
-    /// Whether nothing at all changes when the export becomes `next`.
+    /// Whether `next` is identical.
     pub(crate) fn equals(&self, next: &Export) -> bool {
         self.can_become(next)
             && self.description == next.description
@@ -115,7 +118,7 @@ impl Export {
 /// All exports by name. Replaced as a whole, so that a handshake sees one state.
 pub(crate) type Catalog = BTreeMap<String, Arc<Export>>;
 
-/// The exports as one client sees them.
+/// The exports that are visible to one client.
 pub(crate) struct View<'a> {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) client: &'a Client,
@@ -131,7 +134,8 @@ impl View<'_> {
             .filter(|export| export.access.judge(self.client) == Verdict::Admitted)
     }
 
-    /// The default export is the one without a name, or the only one there is for this client.
+    /// Finds an export. The default export is the one without a name, or the only one that is
+    /// visible to this client.
     fn resolve(&self, name: &str) -> Option<&Arc<Export>> {
         if let Some(export) = self.catalog.get(name) {
             return Some(export);

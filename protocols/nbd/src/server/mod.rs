@@ -1,4 +1,4 @@
-//! The server: listeners, exports and sessions, changed while it runs.
+//! The server: listeners, exports and sessions, which can be changed at run time.
 
 mod access;
 mod execute;
@@ -26,43 +26,44 @@ use exports::{Catalog, Export};
 use crate::protocol::TlsPolicy;
 use crate::protocol::wire::STRING_BYTES_MAX;
 
-/// Where clients' roots are known, each encrypted client must show a certificate.
+/// If client roots are configured, each encrypted client must present a certificate.
 const TLS: TlsUse = TlsUse {
     versions: rustls::DEFAULT_VERSIONS,
     name: b"",
     needs_certificate: true,
 };
 
-/// Whether clients must encrypt.
+/// Whether clients must use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsMode {
-    /// They may, and have to for exports with identities.
+    /// Optional, but required for exports with identities.
     Offered,
-    /// They must: nothing else is answered before.
+    /// Required: other options are refused before it.
     Required,
 }
 
-/// How to do TLS. The files are read again at each [`apply`](NbdServer::apply), so that renewed certificates come into use.
+/// TLS configuration. The files are read again at each [`apply`](NbdServer::apply), so that renewed
+/// certificates become effective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Whether clients must encrypt.
+    /// Whether clients must use TLS.
     pub mode: TlsMode,
-    /// With what.
+    /// The certificate files.
     pub files: TlsFiles,
 }
 
-/// Bounds of a server.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Connections that are taken.
+    /// Limits of connections.
     pub connections: ConnectionLimits,
-    /// Answers that one connection may have waiting.
+    /// Replies that one connection may queue.
     pub outbound: OutboundLimits,
-    /// Payload in memory over all connections.
+    /// Bytes of payload in memory over all connections.
     pub payload_bytes_max: u64,
-    /// Threads for operations that have to wait.
+    /// Threads for blocking operations.
     pub workers_max: usize,
-    /// Time for each message of a handshake.
+    /// Time-out of each message of a handshake.
     pub handshake_timeout: Duration,
 }
 
@@ -78,35 +79,35 @@ impl Default for ServerLimits {
     }
 }
 
-/// The server as it should be.
+/// The desired state of the server.
 #[derive(Clone, Default)]
 pub struct DesiredState {
     /// Where to listen.
     pub listeners: Vec<ListenAddress>,
     /// TLS, if any.
     pub tls: Option<TlsSettings>,
-    /// What to serve.
+    /// The exports.
     pub exports: Vec<DesiredExport>,
 }
 
-/// What [`NbdServer::apply`] changed.
+/// The changes of [`NbdServer::apply`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Addresses listened on from now on.
+    /// New listening addresses.
     pub listening: Vec<ListenAddress>,
-    /// Addresses not listened on any more.
+    /// Closed listening addresses.
     pub closed: Vec<ListenAddress>,
-    /// Exports that are new, or serve another device.
+    /// Exports that are new or have another device.
     pub added: Vec<String>,
-    /// Exports whose description or rules changed.
+    /// Exports with a changed description or changed rules.
     pub changed: Vec<String>,
-    /// Exports that are no more.
+    /// Removed exports.
     pub removed: Vec<String>,
-    /// Sessions that end because of that.
+    /// Sessions that were ended by the changes.
     pub sessions_ended: usize,
 }
 
-/// Why a desired state cannot be fulfilled. Nothing was changed then.
+/// Why a desired state cannot be applied. No change was made.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// An address cannot be listened on.
@@ -115,13 +116,13 @@ pub enum ApplyError {
     /// TLS cannot be set up.
     #[error("TLS of the NBD server")]
     Tls(#[from] TlsError),
-    /// Two exports with one name.
+    /// Two exports have the same name.
     #[error("two NBD exports are named {name:?}: give each its own name")]
     DuplicateExport {
         /// The name.
         name: String,
     },
-    /// A name that the protocol cannot carry.
+    /// The protocol cannot encode the name.
     #[error("{name:?} cannot name an NBD export: use at most 4096 bytes and no NUL")]
     BadName {
         /// The name.
@@ -132,54 +133,54 @@ pub enum ApplyError {
     Ended,
 }
 
-/// What clients are told when a server is drained.
+/// The message to clients when a server is drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Farewell {
-    /// The exports end here: late requests are refused with `NBD_ESHUTDOWN`.
+    /// The exports are removed: late requests are refused with `NBD_ESHUTDOWN`.
     Shutdown,
-    /// The exports go on elsewhere: connections are closed without an error, and clients repeat
-    /// late requests when they are connected again.
+    /// The exports move to another head: connections are closed without an error, and clients retry
+    /// late requests after they have reconnected.
     HandOver,
 }
 
-/// What became of the sessions.
+/// The outcome for the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Sessions that had not finished at the deadline and were dropped.
+    /// Sessions with pending requests at the deadline, which were dropped.
     pub dropped: usize,
 }
 
-/// The server now.
+/// The current state of the server.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    /// Addresses listened on, with their real ports.
+    /// Listening addresses with their actual ports.
     pub listeners: Vec<ListenAddress>,
     /// The exports, by name.
     pub exports: Vec<ExportStatus>,
     /// The sessions, in order of their start.
     pub connections: Vec<ConnectionStatus>,
-    /// Connections alive, with those that have no session yet.
+    /// Live connections, including those without a session.
     pub connections_alive: usize,
-    /// Connections refused because of a limit.
+    /// Connections refused by a limit.
     pub connections_refused: u64,
-    /// Payload in memory.
+    /// Bytes of payload in memory.
     pub payload_bytes: u64,
 }
 
-/// An export now.
+/// The current state of an export.
 #[derive(Clone, Debug)]
 pub struct ExportStatus {
     /// Its name.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// What was served.
+    /// Counters of its requests.
     pub counters: CountersSnapshot,
 }
 
-/// A session now.
+/// A current session.
 #[derive(Clone, Debug)]
 pub struct ConnectionStatus {
     /// Its number.
@@ -190,11 +191,11 @@ pub struct ConnectionStatus {
     pub encrypted: bool,
     /// The export it uses.
     pub export: String,
-    /// The address, as it was wished for, that it came in by.
+    /// The listener that accepted it, as configured.
     pub listener: ListenAddress,
 }
 
-/// What the threads of a server share.
+/// State that the threads of a server share.
 pub(crate) struct Shared {
     limits: ServerLimits,
     budget: Arc<Budget>,
@@ -209,7 +210,7 @@ pub(crate) struct Shared {
 struct State {
     catalog: Arc<Catalog>,
     tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
-    /// Where clients may come in.
+    /// Active listeners.
     listening: BTreeSet<ListenAddress>,
     sessions: HashMap<u64, Live>,
 }
@@ -219,7 +220,7 @@ struct Live {
     connection: Arc<Connection>,
     client: Client,
     export: Arc<Export>,
-    /// What it came in by.
+    /// The listener that accepted it.
     listener: ListenAddress,
 }
 
@@ -228,12 +229,12 @@ pub struct NbdServer {
     shared: Arc<Shared>,
     listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
     early: Arc<EarlySockets>,
-    /// In place of what files say.
+    /// TLS that replaces the configured files.
     own_tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
 }
 
 impl NbdServer {
-    /// A server that serves nothing yet.
+    /// Creates a server without exports.
     pub fn new(limits: ServerLimits) -> Self {
         let shared = Shared {
             limits,
@@ -252,24 +253,23 @@ impl NbdServer {
         }
     }
 
-    /// The same, with TLS that was set up elsewhere and that clients must use. A desired state with
-    /// files takes its place.
+    /// Sets a TLS configuration that clients must use. A desired state with files replaces it.
     #[must_use]
     pub fn with_tls(mut self, config: Arc<ServerConfig>) -> Self {
         self.own_tls = Some((TlsPolicy::Required, config));
         self
     }
 
-    /// The same, with sockets that may have connections already when they are wished for.
+    /// Adds sockets that may have accepted connections before they are configured.
     #[must_use]
     pub fn with_early(mut self, early: Arc<EarlySockets>) -> Self {
         self.early = early;
         self
     }
 
-    /// Makes the server what is wished for, by changing what differs. Sessions that are not
-    /// concerned notice nothing; those that came in by a listener that goes end. Either all of it is done, or an error is returned and nothing, unless the system
-    /// refuses a thread.
+    /// Applies the desired state by changing the differences. Unaffected sessions continue; those
+    /// of a removed listener are closed. Either the whole state is applied, or an error is returned
+    /// and no change is made, unless the system refuses a thread.
     pub fn apply(&self, desired: DesiredState) -> Result<Applied, ApplyError> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ApplyError::Ended);
@@ -294,7 +294,7 @@ impl NbdServer {
         {
             opened.push((address.clone(), OpenSocket::open(address, &self.early)?));
         }
-        // Before anybody is let in who waits already.
+        // Before queued connections are accepted.
         let mut applied = self.shared.replace(desired.exports, tls, wanted.clone());
         let closed: Vec<_> = listeners
             .keys()
@@ -319,7 +319,7 @@ impl NbdServer {
         Listener::start("nbd", socket, Arc::clone(&self.shared.connections), serve)
     }
 
-    /// Ends the service: accepts no more, lets sessions finish what is under way, closes them,
+    /// Stops the service: stops accepting, completes pending requests of all sessions, closes them,
     /// and drops those that are left at `deadline`. The server cannot be used again.
     pub fn drain(&self, deadline: Instant, farewell: Farewell) -> Drained {
         let handing_over = farewell == Farewell::HandOver;
@@ -335,14 +335,15 @@ impl NbdServer {
         Drained { dropped }
     }
 
-    /// Makes sure that clients whose address here went away hear nothing more; their number.
+    /// Silences connections of removed local addresses, so that their clients receive nothing more.
+    /// Returns their number.
     pub fn silence_withdrawn(&self) -> usize {
         self.shared.connections.silence_withdrawn()
     }
 
-    /// Ends the service at once, without a word to the clients: for a volume that may be somebody
-    /// else's by now. Returns when the sockets are shut; threads that wait for a device may live
-    /// on, but can reach no client.
+    /// Stops the service immediately and sends nothing to clients, because another head may own the
+    /// volume. Returns when the sockets are shut down. Threads that are blocked on a device may
+    /// remain, but can reach no client.
     pub fn drop_all(&self) {
         self.end(Directive::Drop);
     }
@@ -353,8 +354,9 @@ impl NbdServer {
         self.listeners.lock().expect("no holder panics").clear();
     }
 
-    /// Ends the sessions on exports of `device` at once, without a word; their number. Clients
-    /// connect again, and learn a size that is another now: the protocol has no message for it.
+    /// Drops the sessions on exports of `device` immediately. Returns their number. Clients
+    /// reconnect and read the new size, because the protocol has no message for a change of the
+    /// size.
     pub fn drop_sessions_of(&self, device: &SharedDevice) -> usize {
         let concerned = self.shared.connections_on(device);
         for connection in &concerned {
@@ -363,7 +365,7 @@ impl NbdServer {
         concerned.len()
     }
 
-    /// Addresses listened on, with their real ports.
+    /// Returns the listening addresses with their actual ports.
     pub fn listeners(&self) -> Vec<ListenAddress> {
         let listeners = self.listeners.lock().expect("no holder panics");
         listeners
@@ -372,12 +374,12 @@ impl NbdServer {
             .collect()
     }
 
-    /// The other ends of all connections, also of those that have not chosen an export.
+    /// Returns the peers of all connections, including those without a session.
     pub fn peers(&self) -> Vec<Peer> {
         self.shared.connections.peers()
     }
 
-    /// The sessions, in order of their start.
+    /// Returns the sessions in order of their start.
     pub fn sessions(&self) -> Vec<ConnectionStatus> {
         let state = self.shared.lock();
         let mut connections: Vec<_> = state
@@ -395,10 +397,10 @@ impl NbdServer {
         connections
     }
 
-    /// What is served to whom.
+    /// Returns the state of the server.
     pub fn status(&self) -> ServerStatus {
         let (listeners, connections) = (self.listeners(), self.sessions());
-        // Looking for the size of a device may take a moment: not under the lock.
+        // Reading the size of a device may block: not under the lock.
         let catalog = self.shared.catalog();
         let exports = catalog.values().map(|export| ExportStatus {
             name: export.name.clone(),
@@ -449,7 +451,7 @@ impl Shared {
         self.lock().tls.clone()
     }
 
-    /// Replaces exports and TLS, and ends the sessions that cannot go on.
+    /// Replaces exports and TLS, and ends the sessions that cannot continue.
     fn replace(
         &self,
         desired: Vec<DesiredExport>,
@@ -497,7 +499,7 @@ impl Shared {
         applied
     }
 
-    /// Registers a session; `None` if its export, or its way in, is not there for it any more.
+    /// Registers a session; `None` if its export or its listener has been removed.
     fn enter(
         &self,
         connection: &Arc<Connection>,
@@ -520,7 +522,7 @@ impl Shared {
         Some(export)
     }
 
-    /// The connections of the sessions on `device`.
+    /// Returns the connections of the sessions on `device`.
     fn connections_on(&self, device: &SharedDevice) -> Vec<Arc<Connection>> {
         let state = self.lock();
         let sessions = state.sessions.values();

@@ -22,35 +22,35 @@ use crate::protocol::{
 
 /// Input gathered by one system call: many small requests.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Payloads up to this are gathered in the buffer and copied from there.
+/// Payloads up to this size are gathered in the buffer and copied from there.
 const GATHER_BYTES_MAX: u64 = 64 << 10;
-/// What is received beyond a large payload: the next few headers.
+/// Bytes received beyond a large payload: the next few headers.
 const APPETITE_BYTES_WITH_LARGE_PAYLOADS: usize = 4 << 10;
-/// Answers and bytes that are sent together before the input is used up. Each may hold a part of
+/// Replies and bytes that are gathered before the input is consumed. Each reply may hold a range of
 /// the device locked.
 const GATHERED_ANSWERS_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a block status request's payload that can make sense.
+/// Bytes of a valid block status request's payload.
 const STATUS_PAYLOAD_BYTES: u64 = 12;
-/// Time to send a payload: a moment, and more for more bytes.
+/// Time-out of a payload, with an allowance for its size.
 const PAYLOAD_PATIENCE: Duration = Duration::from_secs(30);
 const PAYLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
-/// A handshake has one timeout for each message and this many of them in all.
+/// The time-out of a handshake is this multiple of the time-out of a message.
 const HANDSHAKE_TIMEOUTS_MAX: u32 = 10;
-/// Time for what is under way when a client disconnects or the server is drained.
+/// Time-out of pending requests when a client disconnects or the server is drained.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for changes that earlier connections asked for, before a new one is served.
+/// Time-out of changes of earlier connections, before a new one is served.
 const EARLIER_CHANGES_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a connection that waits for them looks at its own client.
+/// Interval at which a blocked connection checks its own client.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
-/// How often it is told that a change of a closed connection does not end.
+/// Interval of the log lines about a hanging change of a closed connection.
 const AFTERMATH: Duration = Duration::from_secs(600);
-/// Time for a client to take the last answers after we have said that there are no more.
+/// Time for a client to read the last replies after the end of the stream was sent.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often a thread that waits for memory looks around.
+/// Interval of checks by a thread that is blocked on memory.
 const BUDGET_PAUSE: Duration = Duration::from_secs(5);
 
-/// Why a session ended, if not by the client's request.
+/// Why a session ended, other than by the client's request.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the client closed the connection")]
@@ -73,7 +73,7 @@ enum End {
     Io(#[from] std::io::Error),
 }
 
-/// Serves `connection` until it ends.
+/// Serves `connection` until it is closed.
 pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener: &ListenAddress) {
     let peer = connection.peer;
     let Some((link, client, transmission)) = Negotiation::new(shared, &connection).run() else {
@@ -98,7 +98,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener:
             tracing::info!(%peer, %export, %reason, "session ended");
         }
     }
-    // Until then a client that comes back has to be kept waiting.
+    // A client that reconnects must be blocked until then.
     let asked = connection.standing.asked();
     while !connection
         .standing
@@ -142,7 +142,8 @@ impl<'a> Negotiation<'a> {
         Link::new(transport, waker, shared.limits.outbound, BUFFER_BYTES)
     }
 
-    /// The link and what was agreed on, or nothing if the connection is to be closed.
+    /// Runs the handshake. Returns the link and the negotiated parameters; `None` if the connection
+    /// must be closed.
     fn run(mut self) -> Option<(Link, Client, Transmission)> {
         match self.negotiate() {
             Ok(Some(transmission)) => Some((self.link, self.client, transmission)),
@@ -227,7 +228,7 @@ impl<'a> Negotiation<'a> {
         config: Arc<rustls::ServerConfig>,
         deadline: Instant,
     ) -> Result<(), Box<dyn std::error::Error>> {
-        // Whatever came in the clear behind the option might be somebody else's.
+        // Plain bytes after the option may come from another sender.
         if !self.link.bytes().is_empty() || !self.link.settle(deadline) {
             return Err(End::PlainAfterTls.into());
         }
@@ -240,7 +241,7 @@ impl<'a> Negotiation<'a> {
     }
 }
 
-/// Whether the connection goes on after a request.
+/// The state of the connection after a request.
 enum Next {
     Request,
     NeedInput,
@@ -264,7 +265,7 @@ impl Session {
         transmission: &Transmission,
         listener: &ListenAddress,
     ) -> Option<Self> {
-        // The export may have been taken away since it was looked up.
+        // The export may have been removed since the lookup.
         let export = shared.enter(connection, client, &transmission.export, listener)?;
         if !connection.let_in() {
             shared.forget(connection.id);
@@ -294,9 +295,10 @@ impl Session {
         &self.served.outbound
     }
 
-    /// A client that comes back repeats what was not answered. Until this returns, what it asked
-    /// for on an earlier connection might still take effect, and undo what it asks for on this one.
-    /// Which connections were its own nobody can tell: all on the device count.
+    /// Waits for changes of earlier connections. A client that reconnects retries its
+    /// unacknowledged requests. A late request of its earlier connection could take effect and undo
+    /// a request of this one. The earlier connections of a client cannot be identified, so that all
+    /// connections to the device count.
     fn let_earlier_changes_end(&self) -> Result<(), End> {
         let deadline = Instant::now() + EARLIER_CHANGES_TIMEOUT;
         for other in self.served.other_connections() {
@@ -348,7 +350,7 @@ impl Session {
         }
     }
 
-    /// Sends what was gathered if it is much, and waits if the client takes too little of it.
+    /// Sends gathered replies if they are many, and blocks if the client does not read enough.
     fn send_if_many(&mut self) -> Result<(), End> {
         if self.gathered_answers < GATHERED_ANSWERS_MAX && self.gathered_bytes < GATHERED_BYTES_MAX
         {
@@ -357,7 +359,7 @@ impl Session {
         self.gathered_answers = 0;
         self.gathered_bytes = 0;
         match self.link.make_room(None)? {
-            // A directive is looked at before the next request; the rest is waited for then.
+            // Directives are checked before the next request, which also sends the rest.
             Turn::Input(_) | Turn::Deadline => Ok(()),
             Turn::Woken => {
                 self.served.connection.note_absence();
@@ -368,7 +370,7 @@ impl Session {
         }
     }
 
-    /// Takes the request at the front of the input, if it is there.
+    /// Handles the request at the front of the input, if it is complete.
     fn take_request(&mut self) -> Result<Next, End> {
         let style = self.served.negotiated.style;
         let header_bytes = style.request_bytes();
@@ -469,13 +471,13 @@ impl Session {
             }
             Command::Cache { extent } => self.served.cache(request, extent),
             Command::BlockStatus { extent, one } => self.served.status(request, extent, one),
-            // Both are handled where their payload is.
+            // Both are handled with their payload.
             Command::Write { .. } | Command::Disconnect => {}
         }
         Ok(())
     }
 
-    /// Whether this thread has nothing to do but the request at hand.
+    /// Whether this thread has no work other than the current request.
     fn is_alone(&self) -> bool {
         self.link.bytes().is_empty() && self.outbound().is_idle()
     }
@@ -506,7 +508,7 @@ impl Session {
         Ok(())
     }
 
-    /// Receives a large payload straight into the device's buffers.
+    /// Receives a large payload directly into the device's buffers.
     fn write_large(&mut self, request: Request, extent: Extent, durable: bool) -> Result<(), End> {
         let reservation = self.reserve(extent.length)?;
         let mut loan = match self.served.export.device.lend(extent) {
@@ -538,7 +540,7 @@ impl Session {
         Ok(())
     }
 
-    /// Receives a payload that nobody wants.
+    /// Receives and discards a payload.
     fn discard(&mut self, payload_bytes: u64) -> Result<(), End> {
         let deadline = payload_deadline(payload_bytes);
         let mut left = payload_bytes as usize;
@@ -554,7 +556,7 @@ impl Session {
         }
     }
 
-    /// Bytes that came while a payload is received.
+    /// Returns the bytes received in a turn during a payload.
     fn payload_turn(&self, turn: Turn) -> Result<usize, End> {
         match turn {
             Turn::Input(count) => Ok(count),
@@ -585,7 +587,7 @@ impl Session {
         }
     }
 
-    /// Waits until `bytes` of payload may be held in memory. Answers go out meanwhile.
+    /// Blocks until `bytes` of payload are reserved. Replies are sent during that time.
     fn reserve(&mut self, bytes: u64) -> Result<Reservation, End> {
         let budget = &self.served.shared.budget;
         if let Some(reservation) = budget.try_reserve(bytes) {
@@ -607,8 +609,8 @@ impl Session {
         }
     }
 
-    /// Finishes what is under way, and ends. Requests that are here already are refused if the
-    /// server goes away for good; otherwise the client repeats them on its next connection.
+    /// Completes pending requests and closes. Received requests are refused if the exports are
+    /// removed; otherwise the client retries them on its next connection.
     fn say_goodbye(&mut self) -> Result<(), End> {
         self.link.settle(Instant::now() + SETTLE_TIMEOUT);
         if self.served.shared.farewell() == Farewell::Shutdown {
@@ -627,7 +629,7 @@ impl Session {
         let deadline = Instant::now() + LINGER;
         self.link.settle(deadline);
         self.link.finish();
-        // Closing with unread input would take back answers that are on their way.
+        // Closing with unread input would discard replies in transit.
         loop {
             self.link.consume(usize::MAX);
             match self.link.turn(Some(deadline))? {

@@ -1,4 +1,4 @@
-//! A server on a socket of its own, and a client made of raw bytes.
+//! A server on a socket of its own, and a client that sends raw bytes.
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
@@ -12,7 +12,7 @@ use block_device::SharedDevice;
 use nbd::{Access, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use serving::ListenAddress;
 
-/// No test waits longer for a single answer.
+/// Time-out of a single reply.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub fn export(name: &str, device: SharedDevice) -> DesiredExport {
@@ -34,7 +34,7 @@ pub fn desired_state(exports: Vec<DesiredExport>) -> DesiredState {
     }
 }
 
-/// A server with one export named `disk`.
+/// Starts a server with one export named `disk`.
 pub fn serve(device: SharedDevice) -> (NbdServer, SocketAddr) {
     serve_within(device, ServerLimits::default())
 }
@@ -59,7 +59,7 @@ pub fn tcp_address(server: &NbdServer) -> SocketAddr {
         .expect("a TCP listener")
 }
 
-/// A client of raw bytes.
+/// A client that sends raw bytes.
 pub struct Client {
     pub socket: TcpStream,
 }
@@ -73,7 +73,7 @@ impl Client {
         Self { socket }
     }
 
-    /// Past the greeting, with no option sent.
+    /// Connects and reads the greeting.
     pub fn greeted(address: SocketAddr) -> Self {
         let mut client = Self::connect(address);
         assert_eq!(client.take(18), b"NBDMAGICIHAVEOPT\0\x03");
@@ -81,7 +81,7 @@ impl Client {
         client
     }
 
-    /// In the transmission phase on `disk`: 0 simple, 1 structured, 2 extended, with
+    /// Enters the transmission phase on `disk`: 0 simple, 1 structured, 2 extended, with
     /// `base:allocation` where possible.
     pub fn ready(address: SocketAddr, style: u8) -> Self {
         let mut client = Self::greeted(address);
@@ -108,7 +108,7 @@ impl Client {
         bytes
     }
 
-    /// Everything until the server closes the connection.
+    /// Reads until the server closes the connection.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self.socket.read_to_end(&mut bytes) {
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Sends an option; the type of the final reply.
+    /// Sends an option. Returns the type of the final reply.
     pub fn option(&mut self, code: u32, data: &[u8]) -> u32 {
         self.send_option(code, data);
         self.option_reply(code)
@@ -137,7 +137,7 @@ impl Client {
         );
     }
 
-    /// The type of the final reply to an option.
+    /// Returns the type of the final reply to an option.
     pub fn option_reply(&mut self, code: u32) -> u32 {
         loop {
             let head = self.take(20);
@@ -162,7 +162,7 @@ impl Client {
         self.send(&bytes);
     }
 
-    /// Error and cookie of a simple reply.
+    /// Returns error and cookie of a simple reply.
     pub fn simple(&mut self) -> (u32, u64) {
         let head = self.take(16);
         assert_eq!(head[..4], [0x67, 0x44, 0x66, 0x98]);
@@ -170,7 +170,7 @@ impl Client {
         (errno, u64::from_be_bytes(head[8..].try_into().unwrap()))
     }
 
-    /// Type, cookie and payload of a final chunk, structured or extended.
+    /// Returns type, cookie and payload of a final chunk, structured or extended.
     pub fn chunk(&mut self, extended: bool) -> (u16, u64, Vec<u8>) {
         let head = self.take(if extended { 32 } else { 20 });
         let magic: u32 = if extended { 0x6e8a_278c } else { 0x668e_33ef };

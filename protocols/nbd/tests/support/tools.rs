@@ -1,9 +1,9 @@
-//! Stock programs that judge a server, and certificates for them.
+//! Third-party tools that test a server, and certificates for them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Whether a program can be run; says so if it cannot.
+/// Whether a tool is installed; reports it if not.
 pub fn installed(tool: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(tool).exists()));
@@ -14,7 +14,7 @@ pub fn installed(tool: &str) -> bool {
     found
 }
 
-/// Runs a client for a minute at most; what it printed, or a panic with all of it.
+/// Runs a client for a minute at most. Returns its output, or panics with all of it.
 pub fn run(tool: &str, arguments: &[&str]) -> String {
     let output = try_run(tool, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -26,7 +26,7 @@ pub fn run(tool: &str, arguments: &[&str]) -> String {
     text
 }
 
-/// What a client did in a minute at most.
+/// Runs a client for a minute at most.
 pub fn try_run(tool: &str, arguments: &[&str]) -> std::process::Output {
     // nbdsh needs the Python that its package was made for.
     let path = format!(
@@ -47,8 +47,9 @@ pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Makes by openssl, below `folder`: `pki` with a root, a certificate for the server (localhost)
-/// and one for a client, and `stranger`, whose client has another root. False without openssl.
+/// Creates with openssl, below `folder`: `pki` with a root, a certificate for the server
+/// (localhost) and one for a client, and `stranger`, with a client of another root. Returns false
+/// without openssl.
 pub fn certificates(folder: &Path) -> bool {
     if !installed("openssl") {
         return false;

@@ -38,7 +38,7 @@ const READS_AND_WRITES: u32 = 3;
 /// The bitmap with `mode`, and its value.
 const MODE: [u32; 4] = [2, 0, 2, 4];
 const STATEID_BYTES: usize = 16;
-/// The attributes that the Linux client requests for each file that it opens or looks up.
+/// The attributes that the Linux client requests for each file after an open or a lookup.
 const ATTRIBUTES: [u32; 3] = [2, 0x0010_011a, 0x00b0_a23a];
 const UNCHECKED: [u32; 2] = [1, 0];
 const HANDLE_BYTES_MAX: usize = 128;

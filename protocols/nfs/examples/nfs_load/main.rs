@@ -8,8 +8,8 @@
 //! time. The output is the number of completed operations and the seconds.
 //!
 //! LOAD may also be the name of a [personality], with its own files, sizes and depth. It prints
-//! `filled` when its files exist, and waits for a line before the load and for the end of its input
-//! before it removes the files.
+//! `filled` when its files exist. The load starts after a line of input, and the files are removed
+//! at the end of the input.
 
 mod client;
 mod personality;

@@ -1,5 +1,5 @@
-//! RPC calls to hosts over UDP. The port is obtained from the host's rpcbind and then the RPC
-//! program is called. Both are retried until a reply or a time-out. No sockets, no clock.
+//! RPC calls to hosts over UDP. The port is obtained from the host's rpcbind and then the procedure
+//! is called. Both are retried until a reply or a time-out. No sockets, no clock.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

@@ -53,8 +53,8 @@ impl Task {
         Ok(Self { signals, ended })
     }
 
-    /// Stops the thread and waits for it until `deadline`: it may be blocked by a write to a pool
-    /// that does not respond.
+    /// Stops the thread and joins it until `deadline`: it may be blocked by a write to a pool that
+    /// does not respond.
     pub fn end(self, deadline: Instant) {
         self.signals.stop();
         let _ = self

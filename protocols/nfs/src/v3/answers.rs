@@ -27,7 +27,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Looks a call up. A new one must be completed with `end`.
+    /// Returns the state of a call. A new one must be completed with `end`.
     pub(super) fn begin(&mut self, key: u64, now_ms: u64) -> Seen {
         match self.all.get(&key) {
             Some((at_ms, Some(bytes))) if now_ms.saturating_sub(*at_ms) <= REPEATED_WITHIN_MS => {

@@ -659,8 +659,8 @@ fn verifier_times(verifier: &[u8; 8]) -> (Time, Time) {
     (half(0), half(4))
 }
 
-/// Returns whether it is a write lock. A blocking type is refused like the others; the client
-/// retries.
+/// Returns whether it is a write lock. A blocking type is handled like a non-blocking one; the
+/// client retries.
 fn read_lock_type(reader: &mut Reader<'_>) -> Result<bool, Status> {
     match reader.u32()? {
         1 | 3 => Ok(false),

@@ -146,7 +146,7 @@ fn free_port() -> u16 {
     }
 }
 
-/// Whether a center accepts connections. It gives no other sign that it is ready.
+/// Whether a center accepts connections, which is the only sign that it is ready.
 fn answers(center: &mut Child, port: u16) -> bool {
     let deadline = Instant::now() + START;
     while Instant::now() < deadline && center.try_wait().expect("a child").is_none() {

@@ -96,8 +96,7 @@ fn whoever_may_read_writes_the_same_bytes_again() {
     assert_eq!(contents(&files), b"onetwo");
 }
 
-/// An opener with full write access retains it. Another user who shares the open does not obtain
-/// it.
+/// An opener with full write access retains it. Another user of the same open does not obtain it.
 #[test]
 fn an_open_keeps_what_each_user_opened_it_with() {
     let (mut root, _, files) = clients(false);

@@ -1,4 +1,4 @@
-//! Guarantees for clients when another one opens, truncates, denies or sets attributes.
+//! Guarantees for clients when a different client opens, truncates, denies or sets attributes.
 
 use super::*;
 use file_system::{FileError, Guard, Identity, SetAttributes};

@@ -1,5 +1,5 @@
-//! A refusal may depend on a change without a delivered reply, and a client that retries takes the
-//! refusal as that reply. So it must be as durable as a reply.
+//! A refusal may depend on a change without a delivered reply, and a client that retries mistakes
+//! the refusal for that reply. So it must be as durable as a reply.
 
 use super::*;
 
