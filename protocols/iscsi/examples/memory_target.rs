@@ -1,7 +1,7 @@
-//! Serves a device in memory over iSCSI, to try initiators on without a pool:
-//! `memory_target [ADDRESS:PORT,GROUP]... [--size=MIB] [--units=N] [--chap=USER:SECRET[:USER:SECRET]] [--null]`.
-//! `--null` serves a device that keeps nothing and copies nothing, to measure the server alone.
-//! Prints the portals when it is ready and serves until its standard input ends.
+//! Serves a device in memory over iSCSI, to test initiators without a pool: `memory_target
+//! [ADDRESS:PORT,GROUP]... [--size=MIB] [--units=N] [--chap=USER:SECRET[:USER:SECRET]] [--null]`.
+//! `--null` serves a device that stores and copies nothing, to measure the server alone. Prints the
+//! portals when it is ready and serves until the end of its standard input.
 
 #![allow(clippy::print_stdout)]
 
@@ -133,7 +133,7 @@ fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>, null: bool) -> 
     target
 }
 
-/// Reads as zeroes; forgets what is written.
+/// Reads as zeroes; discards writes.
 struct NullDevice {
     size: u64,
 }
@@ -157,7 +157,7 @@ impl ReadLoan for Zeroes {
     }
 }
 
-/// Buffers that were used before: the engine's own buffers are warm, too.
+/// Reused buffers: the engine's own buffers are in the CPU caches, too.
 static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 struct Forgotten {

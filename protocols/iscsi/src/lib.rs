@@ -1,9 +1,9 @@
-//! An iSCSI target (RFC 7143): the protocol as pure state machines, and a server that puts it on
-//! sockets with one thread per connection.
+//! An iSCSI target (RFC 7143): the protocol as pure state machines, and a server on sockets with
+//! one thread per connection.
 //!
-//! A program makes an [`IscsiServer`], tells it a [`DesiredState`] (targets with their units and access
-//! rules, portals) and may tell it another one at any time; what is still allowed notices
-//! nothing.
+//! A process creates an [`IscsiServer`] and applies a [`DesiredState`] (targets with their units
+//! and access rules, portals). It may apply another one at any time; sessions that are still
+//! permitted are not affected.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! An initiator whose session was lost comes back, repeats what was not answered, and goes on. What
-//! its old session still had in a queue must not take effect after that.
+//! An initiator with a lost session logs in again, retries its unacknowledged requests, and
+//! continues. Queued requests of its old session must not take effect after that.
 
 mod common;
 
@@ -12,7 +12,7 @@ use storage_faults::{Fault, FaultyDevice, Operation};
 
 const SIZE: u64 = 1 << 20;
 
-/// As another initiator port of the same initiator, as after a restart of the machine.
+/// Another initiator port of the same initiator, as after a restart of the host.
 fn from_port(isid: u8) -> LoginAs {
     LoginAs {
         isid,
@@ -26,13 +26,13 @@ fn log_in(fixture: &Fixture, isid: u8) -> Client {
     client
 }
 
-/// A write of one block that is not answered yet.
+/// Sends a write of one block, without a response.
 fn begin_write(client: &mut Client, byte: u8) {
     let cdb = cdb_10(0x2a, 0, 1);
     client.send_command(9, &cdb, 0xa0, BLOCK as u32, &[byte; BLOCK]);
 }
 
-/// The initiator repeats W1 in a new session, writes W2, and is answered both.
+/// Repeats W1 in a new session and writes W2, both acknowledged.
 fn come_back(fixture: &Fixture, isid: u8) -> Client {
     let mut again = log_in(fixture, isid);
     for byte in [1, 2] {
@@ -64,7 +64,7 @@ fn a_write_in_the_queue_of_a_lost_session_has_no_effect() {
         device.set(Operation::Write, Fault::None);
         drop(first);
         if isid == 1 {
-            // Reinstatement waits for all that is under way.
+            // Reinstatement waits for all pending operations.
             std::thread::scope(|scope| {
                 let again = scope.spawn(|| come_back(&fixture, isid));
                 device.release(Operation::Read);
@@ -151,12 +151,12 @@ fn a_login_waits_for_a_lost_session_no_longer_than_it_may() {
     assert!(log_in(&fixture, 2).is_served());
 }
 
-/// Its thread is in a flush: it can neither read the write that waits in the socket nor see the end.
+/// Its thread is in a flush: it can neither read the write in the socket nor detect the end.
 #[test]
 fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_initiator_left() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut first) = served_client_of(device.clone());
-    // A path that the initiator has all the time: nobody logs in.
+    // A permanent path of the initiator, without a new login.
     let mut other = log_in(&fixture, 2);
     assert_eq!(first.write_blocks(0, &[1; BLOCK]), 0);
     device.set(Operation::Flush, Fault::HangNext);

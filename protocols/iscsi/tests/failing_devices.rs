@@ -1,5 +1,5 @@
-//! Devices that fail, are slow, hang or are lost: what the initiator is told, and that others are
-//! served meanwhile.
+//! Devices that fail, are slow, hang or are lost: the errors that the initiator gets, while other
+//! initiators are served.
 
 mod common;
 
@@ -10,7 +10,7 @@ use storage_faults::{Fault, FaultyDevice, Operation};
 
 const SIZE: u64 = 1 << 20;
 
-/// A read that hangs in `device`.
+/// Sends a read that hangs in `device`.
 fn hang_a_read(client: &mut Client, device: &FaultyDevice, tag: u32) {
     device.set(Operation::Read, Fault::Hang);
     client.read_10(tag, 0, 1);
@@ -19,11 +19,11 @@ fn hang_a_read(client: &mut Client, device: &FaultyDevice, tag: u32) {
     });
 }
 
-/// A command of one block, and its answer.
+/// Sends a command of one block. Returns the response.
 fn one_block(client: &mut Client, cdb: &[u8], data: &[u8]) -> Pdu {
     let flags = if data.is_empty() { 0xc0 } else { 0xa0 };
     client.send_command(9, cdb, flags, BLOCK as u32, data);
-    client.receive().expect("an answer, not the end")
+    client.receive().expect("a response, not the end of the connection")
 }
 
 /// SPC-4, tables of sense keys and of additional sense codes.
@@ -80,7 +80,7 @@ fn a_slow_device_takes_and_gives_every_byte() {
     let data: Vec<u8> = (0..300 * BLOCK).map(|at| (at / 5) as u8).collect();
     assert_eq!(client.write_blocks(3, &data), 0);
     assert!(client.read_blocks(3, data.len()) == data);
-    wait_until("all memory comes back", || fixture.budget.bytes_used() == 0);
+    wait_until("all memory is released", || fixture.budget.bytes_used() == 0);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn an_abort_of_a_task_that_runs_is_answered_when_the_task_has_ended() {
     device.set(Operation::Read, Fault::None);
     let done = client.receive().unwrap();
     let (opcode, response) = (done.opcode(), done.header.0[2]);
-    assert_eq!((opcode, response), (0x22, 0), "and no answer to the read");
+    assert_eq!((opcode, response), (0x22, 0), "and no response to the read");
 }
 
 #[test]

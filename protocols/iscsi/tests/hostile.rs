@@ -1,5 +1,5 @@
-//! Clients that break the rules: each is bounded and dropped or answered as RFC 7143 says, and
-//! the others keep being served.
+//! Clients that violate the protocol: each is bounded and dropped or refused as RFC 7143 requires,
+//! and other clients are still served.
 
 mod common;
 
@@ -12,9 +12,9 @@ use common::*;
 use iscsi::Limits;
 use iscsi::protocol::header::{Header, TAG_NONE};
 
-/// For what a client of the test never does.
+/// Time-out of events that do not occur.
 const SOON: Duration = Duration::from_millis(300);
-/// For what one does in time, on a machine that may stand still for seconds.
+/// Time-out of events on a host that may stall for seconds.
 const IN_TIME: Duration = Duration::from_secs(5);
 
 #[test]
@@ -49,10 +49,10 @@ fn a_client_that_never_reads_is_bounded_and_dropped() {
     };
     let mut good = Client::log_in_as(fixture.address, &who);
     assert!(good.is_served());
-    wait_until("the deaf client's session ends", || {
+    wait_until("the deaf client's session is closed", || {
         fixture.server.status().sessions.len() == 1
     });
-    // Of 100 MiB asked for, only what fits the socket and the queue's bound was read.
+    // Of the requested 100 MiB, only the bytes for the socket and the queue were read.
     assert!(fixture.server.status().counters.read_bytes < 40 << 20);
     assert!(good.is_served());
 }
@@ -201,7 +201,7 @@ fn a_login_over_the_limit_of_its_network_is_refused() {
     assert!(good.is_served());
 }
 
-/// What anybody may do without a name is no way to keep a place for ever.
+/// Discovery needs no authentication, so an idle discovery session must not occupy a slot forever.
 #[test]
 fn a_discovery_session_that_asks_for_nothing_is_ended_and_takes_no_place_of_others() {
     let mut limits = Limits::default();
@@ -237,8 +237,8 @@ fn garbage_ends_its_own_connection_only() {
         let mut bytes = vec![0; random.usize(1..20_000)];
         random.fill(&mut bytes);
         if round % 4 == 0 {
-            // A right opcode and a short data segment get further. No task management: a reset
-            // of the target is everybody's right.
+            // With a valid opcode and a short data segment more of the decoder is reached. Task
+            // management is excluded: every initiator may reset the target.
             for chunk in bytes.chunks_mut(48) {
                 chunk[0] = [0, 1, 4, 5, 6, 0x10, 0x41, 0x44][random.usize(..8)];
                 if let Some(lengths) = chunk.get_mut(4..8) {
@@ -311,7 +311,7 @@ fn a_silent_initiator_is_pinged_and_dropped() {
     answer.set_word(20, nop.header.word(20));
     client.send(answer, &[]);
     let again = client.receive().unwrap();
-    assert_eq!(again.opcode(), 0x20, "an answered ping keeps the session");
+    assert_eq!(again.opcode(), 0x20, "a ping with a reply preserves the session");
     assert!(client.is_dropped());
 }
 

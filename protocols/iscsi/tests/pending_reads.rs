@@ -1,5 +1,5 @@
-//! Reads that wait for the disks: together they hold no more memory than the budget allows, and
-//! they end whatever happens to their initiator meanwhile.
+//! Reads that are blocked on the disks: together they hold no more memory than the budget permits,
+//! and they complete even if their initiator disconnects.
 
 mod common;
 
@@ -14,7 +14,7 @@ const READ_BLOCKS: u16 = 64;
 const READ_BYTES: u64 = READ_BLOCKS as u64 * BLOCK as u64;
 const BUDGET_BYTES: u64 = 2 * READ_BYTES;
 
-/// A device that parks reads, and an initiator with four of them, of which the budget allows two.
+/// A device that parks reads, and an initiator with four of them; the budget permits two.
 fn four_reads() -> (Arc<FaultyDevice>, Fixture, Client) {
     let device = FaultyDevice::of_memory(SIZE);
     let fixture = serve_device(Limits::default(), BUDGET_BYTES, device.clone());
@@ -30,13 +30,13 @@ fn four_reads() -> (Arc<FaultyDevice>, Fixture, Client) {
     (device, fixture, client)
 }
 
-/// What was sent before is looked at when the ping is answered.
+/// The reply to a ping proves that earlier requests were handled.
 fn answers_pings(client: &mut Client) {
     client.send(ping(99, client.cmd_sn), &[]);
     assert_eq!(client.receive().expect("an answer").opcode(), 0x20);
 }
 
-/// The tags of the next `count` reads that are answered, in order.
+/// Returns the tags of the next `count` completed reads, in order.
 fn answered_reads(client: &mut Client, count: usize) -> Vec<u32> {
     let mut tags: Vec<u32> = (0..count)
         .map(|_| {
@@ -61,7 +61,7 @@ fn other_client(fixture: &Fixture) -> Client {
 }
 
 fn nothing_is_held(fixture: &Fixture) {
-    wait_until("all memory comes back", || fixture.budget.bytes_used() == 0);
+    wait_until("all memory is released", || fixture.budget.bytes_used() == 0);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn reads_beyond_the_budget_ask_the_device_for_nothing_until_memory_comes_back() 
     answers_pings(&mut other);
     assert_eq!(device.call_back(), 2);
     assert_eq!(answered_reads(&mut client, 2), [1, 2]);
-    wait_until("the others are begun", || device.parked().1 == 2);
+    wait_until("the remaining reads are started", || device.parked().1 == 2);
     assert_eq!(device.parked(), (BUDGET_BYTES, 2));
     assert_eq!(device.call_back(), 2);
     assert_eq!(answered_reads(&mut client, 2), [3, 4]);
@@ -106,7 +106,7 @@ fn an_initiator_that_vanishes_takes_no_memory_with_it() {
     device.set(Operation::Read, Fault::None);
     let mut other = other_client(&fixture);
     assert_eq!(other.read_blocks(0, BLOCK), [0; BLOCK]);
-    assert_eq!(device.parked(), (0, 0), "nobody asks for what was left");
+    assert_eq!(device.parked(), (0, 0), "the remaining data is not requested");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_reset_ends_reads_that_wait_and_is_answered_when_the_device_has_let_go() {
     assert_eq!(
         (done.opcode(), done.header.0[2]),
         (0x22, 0),
-        "and no answer to a read"
+        "and no response to a read"
     );
     nothing_is_held(&fixture);
     assert_eq!(device.parked(), (0, 0));

@@ -1,5 +1,5 @@
-//! Sessions as RFC 7143 describes them: reinstatement, several connections, text negotiation,
-//! logout, task management, and live changes of what is served.
+//! Sessions of RFC 7143: reinstatement, several connections, text negotiation, logout, task
+//! management, and changes at run time.
 
 mod common;
 
@@ -161,8 +161,8 @@ fn commands_over_two_connections_are_executed_in_their_order() {
     };
     let mut two = Client::log_in_as(fixture.address, &further);
     assert_eq!(two.tsih, one.tsih);
-    // The read, numbered second, arrives before the write that it must see; its unsolicited
-    // sibling write is held with its data.
+    // The read, numbered second, arrives before the write that it must see; its unsolicited sibling
+    // write is held with its data.
     let first = one.cmd_sn;
     two.cmd_sn = first + 1;
     two.read_10(20, 8, 1);
@@ -177,7 +177,7 @@ fn commands_over_two_connections_are_executed_in_their_order() {
     two.send(unsolicited, &[4; BLOCK]);
     let header = ping(22, two.cmd_sn);
     two.send(header, &[]);
-    assert_eq!(two.receive().unwrap().opcode(), 0x20, "the others are held");
+    assert_eq!(two.receive().unwrap().opcode(), 0x20, "later commands are held");
     let cdb = cdb_10(0x2a, 8, 1);
     one.send_command(10, &cdb, 0xa0, 512, &[2; BLOCK]);
     assert_eq!(one.receive().unwrap().status(), 0);
@@ -187,7 +187,7 @@ fn commands_over_two_connections_are_executed_in_their_order() {
     one.cmd_sn = first + 3;
     let data = one.read_blocks(9, 2 * BLOCK);
     assert_eq!((data[0], data[BLOCK]), (3, 4));
-    // One connection logs out; the session goes on with the other.
+    // One connection logs out; the session continues with the other.
     two.send(logout(1, 1, one.cmd_sn), &[]);
     assert_eq!(two.receive().unwrap().opcode(), 0x26);
     assert!(two.is_dropped());
@@ -301,7 +301,7 @@ fn an_aborted_write_is_not_answered_and_writes_nothing() {
     let unknown = client.receive().unwrap();
     assert_eq!((unknown.opcode(), unknown.header.0[2]), (0x22, 1));
     assert_eq!(client.read_blocks(0, BLOCK), [0; BLOCK]);
-    wait_until("all memory comes back", || fixture.budget.bytes_used() == 0);
+    wait_until("all memory is released", || fixture.budget.bytes_used() == 0);
     for (function, response) in [(8, 4), (9, 5), (3, 5)] {
         client.send(task_management(function, 52, client.cmd_sn, 0), &[]);
         assert_eq!(client.receive().unwrap().header.0[2], response);
@@ -378,7 +378,7 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
     assert_eq!(status, 0x0203, "the other target is gone");
 }
 
-/// The rule is taken back, or asks for another secret, while a login is under way.
+/// The rule is revoked, or gets another secret, during a login.
 #[test]
 fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
     let fixture = serve(Limits::default());
@@ -451,7 +451,7 @@ fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
     let mut after = Client::connect(fixture.address);
     assert_eq!(after.try_log_in(&who), 0x0201);
     assert!(after.is_dropped());
-    // The same again: whoever has proved itself meanwhile stays.
+    // The same credentials again: an authenticated session remains.
     assert_eq!(ask_for(Some(user_with_secret())).sessions_dropped, 0);
     assert!(normal.is_served());
     assert!(Client::log_in_as(fixture.address, &second_isid()).is_served());

@@ -25,7 +25,7 @@ fn an_equal_wish_changes_nothing_and_a_new_export_disturbs_nobody() {
     let device = memory();
     let first = desired_state(vec![export("disk", Arc::clone(&device))]);
     assert_eq!(server.apply(first.clone()).unwrap().added, ["disk"]);
-    // The device is another one: the session is closed.
+    // The device is a different one: the session is closed.
     assert!(client.rest().is_empty());
     assert_eq!(server.apply(first).unwrap(), Default::default());
     assert_eq!(server.status().listeners, disk.listeners);

@@ -212,7 +212,7 @@ impl Link {
         self.outbound.flush_patiently();
     }
 
-    /// Like [`turn`](Self::turn), but does not read input: only the waker ends the wait.
+    /// Like [`turn`](Self::turn), but does not read input: blocks until the waker is raised.
     pub fn pause(&mut self, deadline: Instant) -> io::Result<Turn> {
         loop {
             self.outbound.set_throttled(true);

@@ -1,6 +1,6 @@
 //! Resets connections of a stopped server, so that clients reconnect.
 //!
-//! After a takeover of an address, a client that waits for a reply receives nothing: its request
+//! After a takeover of an address, a client with a pending request receives nothing: its request
 //! was acknowledged, and TCP has nothing to retransmit. It would wait for its own time-out, ten
 //! seconds with the usual settings of a Linux initiator. So the new owner sends it one bare ACK
 //! with invalid sequence numbers. The client's TCP replies with a challenge ACK (RFC 5961, section

@@ -2,9 +2,9 @@
 //!
 //! A client with a failed connection reconnects and retries its unacknowledged requests. Queued
 //! requests of the old connection must not take effect after that: they would undo acknowledged
-//! writes of the new connection. So the end of a connection also cancels its changes. A change
-//! checks immediately before it takes effect whether its connection is still valid, and a new login
-//! of the client waits for changes that passed this check.
+//! writes of the new connection. So the end of a connection also cancels its changes. Immediately
+//! before its effect, a change checks whether its connection is still valid. A new login of the
+//! client is blocked by changes that passed this check.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

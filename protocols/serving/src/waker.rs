@@ -22,7 +22,7 @@ impl Waker {
         })
     }
 
-    /// Keeps the descriptor readable until [`take`](Self::take).
+    /// Raises the waker: the descriptor is readable until [`take`](Self::take).
     pub fn wake(&self) {
         if !self.raised.swap(true, Ordering::AcqRel) {
             // Cannot fail: the counter is at most one.

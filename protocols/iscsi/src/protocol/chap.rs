@@ -10,9 +10,9 @@ use zeroize::Zeroizing;
 
 use super::text::{Answers, binary, number, to_hex};
 
-/// Longest challenge taken, in bytes (section 12.1.3).
+/// Maximum bytes of a challenge (section 12.1.3).
 const CHALLENGE_BYTES_MAX: usize = 1024;
-/// Longest name in CHAP_N.
+/// Maximum bytes of CHAP_N.
 const NAME_BYTES_MAX: usize = 255;
 
 /// A shared secret.
@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 255;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Takes the bytes over.
+    /// Wraps the bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }
@@ -51,23 +51,23 @@ pub struct Credentials {
     pub user: String,
     /// The secret.
     pub secret: Secret,
-    /// The initiators that may use it, by name; empty means any.
+    /// The initiator names that may use it; empty means any.
     pub initiators: Vec<IscsiName>,
 }
 
 impl Credentials {
-    /// Whether the initiator of that name may use them.
+    /// Whether an initiator of that name may use them.
     fn are_for(&self, initiator: &IscsiName) -> bool {
         self.initiators.is_empty() || self.initiators.contains(initiator)
     }
 }
 
-/// What a target asks of an initiator, and what it can prove itself with.
+/// The credentials of a target for both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chap {
-    /// The initiator must prove to be one of these.
+    /// The initiator must authenticate with one of these.
     pub initiators: Vec<Credentials>,
-    /// What we prove to know when the initiator asks; `None` refuses mutual authentication.
+    /// The credentials of the target for mutual authentication; `None` refuses it.
     pub mutual: Option<Credentials>,
 }
 
@@ -94,7 +94,7 @@ impl Algorithm {
             .find(|algorithm| algorithm.number() == number)
     }
 
-    /// Bytes of a response, and of the challenges that we send.
+    /// Bytes of a response, and of the challenges that the target sends.
     const fn digest_bytes(self) -> usize {
         match self {
             Self::Md5 => 16,
@@ -119,27 +119,27 @@ impl Algorithm {
     }
 }
 
-/// Why authentication failed. Told to the administrator; the initiator learns only that it did.
+/// Why authentication failed. Logged for the administrator; the initiator only receives the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChapError {
-    /// No algorithm that both know.
+    /// There is no common algorithm.
     #[error("no common CHAP algorithm")]
     NoCommonAlgorithm,
-    /// A key was missing, malformed or out of turn.
+    /// A key is missing, malformed or out of sequence.
     #[error("malformed CHAP exchange")]
     Malformed,
     /// Name or response is wrong.
     #[error("wrong CHAP name or response")]
     Wrong,
-    /// Our own challenge came back, or the secrets of both directions are the same.
+    /// The target's own challenge was sent back, or both directions have the same secret.
     #[error("reflected CHAP challenge")]
     Reflected,
-    /// The initiator wants us to prove ourselves, but there is no secret for it.
+    /// The initiator requests mutual authentication, but the target has no credentials for it.
     #[error("mutual CHAP is not set up")]
     NoMutualSecret,
 }
 
-/// Where the exchange stands.
+/// The state of the exchange.
 #[derive(Debug)]
 enum Step {
     AwaitAlgorithm,
@@ -155,7 +155,7 @@ enum Step {
 #[derive(Debug)]
 pub struct ChapExchange {
     chap: Chap,
-    /// What the initiator calls itself.
+    /// The initiator's name.
     initiator: IscsiName,
     step: Step,
 }
@@ -176,7 +176,7 @@ pub struct ChapKeys<'a> {
 }
 
 impl<'a> ChapKeys<'a> {
-    /// Takes a pair if it is one of CHAP's; a repeated key is an error.
+    /// Stores a pair if it is a CHAP key; a repeated key is an error.
     pub fn take(&mut self, key: &str, value: &'a str) -> Result<bool, ChapError> {
         let place = match key {
             "CHAP_A" => &mut self.algorithms,
@@ -192,7 +192,7 @@ impl<'a> ChapKeys<'a> {
         }
     }
 
-    /// Whether the request had none.
+    /// Whether the request had no CHAP key.
     pub fn is_empty(&self) -> bool {
         let all = [
             self.algorithms,
@@ -206,7 +206,7 @@ impl<'a> ChapKeys<'a> {
 }
 
 impl ChapExchange {
-    /// Starts after the initiator of that name chose AuthMethod=CHAP.
+    /// Starts an exchange after the initiator of that name chose AuthMethod=CHAP.
     pub fn new(chap: Chap, initiator: IscsiName) -> Self {
         Self {
             chap,
@@ -215,12 +215,12 @@ impl ChapExchange {
         }
     }
 
-    /// Whether the initiator proved itself.
+    /// Whether the initiator is authenticated.
     pub fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
     }
 
-    /// Takes the keys of one request. `random` fills bytes that nobody can guess.
+    /// Handles the keys of one request. `random` fills bytes that cannot be predicted.
     pub fn receive(
         &mut self,
         keys: &ChapKeys<'_>,
@@ -279,12 +279,13 @@ impl ChapExchange {
         let name = keys.name.ok_or(ChapError::Malformed)?;
         let response = keys.response.ok_or(ChapError::Malformed)?;
         let response = binary(response, algorithm.digest_bytes()).ok_or(ChapError::Malformed)?;
-        // All are compared, so that the time tells nothing about which names there are.
+        // All are compared, so that the timing does not reveal the existing names.
         let mut same = subtle::Choice::from(0);
         for known in &self.chap.initiators {
             let expected = algorithm.response(id, &known.secret, challenge);
             let same_name = name.as_bytes().ct_eq(known.user.as_bytes());
-            // Whoever has the secret of one host must not take the name of another, with its sessions and reservations.
+            // An initiator with the secret of one host must not use the name of another host, with
+            // its sessions and reservations.
             let is_theirs = subtle::Choice::from(u8::from(known.are_for(&self.initiator)));
             same |= same_name & is_theirs & expected.ct_eq(&response);
         }
@@ -315,8 +316,9 @@ impl ChapExchange {
             return Err(ChapError::Malformed);
         }
         let mutual = self.chap.mutual.as_ref().ok_or(ChapError::NoMutualSecret)?;
-        // Section 12.1.3: a reflected challenge must not be answered, nor may both directions
-        // share a secret, or we would compute for an attacker what we asked of it.
+        // Section 12.1.3: a reflected challenge must be refused, and both directions must not share
+        // a secret. Otherwise the target would compute the response to its own challenge for an
+        // attacker.
         let mut known = self.chap.initiators.iter();
         if challenge == our_challenge || known.any(|one| mutual.secret.is_same_as(&one.secret)) {
             return Err(ChapError::Reflected);
@@ -416,7 +418,7 @@ mod tests {
         assert!(!exchange.is_done());
     }
 
-    /// Under another host's name it would end that one's sessions, and have its reservations.
+    /// Under the name of another host it would end that host's sessions and hold its reservations.
     #[test]
     fn a_user_of_one_initiator_is_refused_under_the_name_of_another() {
         for (bound, is_let_in) in [(vec!["bob"], false), (vec!["bob", "alice"], true)] {

@@ -1,10 +1,10 @@
-//! CRC32C digests as they stand on the wire (RFC 7143 section 13.1): the checksum's bytes, least
+//! CRC32C digests in their wire format (RFC 7143 section 13.1): the checksum's bytes, least
 //! significant first.
 
 /// Bytes of a digest.
 pub const DIGEST_BYTES: usize = 4;
 
-/// Digest of `bytes`.
+/// Computes the digest of `bytes`.
 pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
     crc32c::crc32c(bytes).to_le_bytes()
 }
@@ -14,12 +14,12 @@ pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
 pub struct RunningDigest(u32);
 
 impl RunningDigest {
-    /// Takes the next piece in.
+    /// Adds the next piece.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0 = crc32c::crc32c_append(self.0, bytes);
     }
 
-    /// The digest of everything so far.
+    /// Returns the digest of all pieces.
     pub fn finish(self) -> [u8; DIGEST_BYTES] {
         self.0.to_le_bytes()
     }

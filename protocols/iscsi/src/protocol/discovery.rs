@@ -1,4 +1,4 @@
-//! SendTargets (RFC 7143 appendix C): which targets, and by which portals.
+//! SendTargets (RFC 7143 appendix C): lists targets and their portals.
 
 use std::net::SocketAddr;
 
@@ -6,23 +6,23 @@ use units::IscsiName;
 
 use super::text::{Answers, REJECT};
 
-/// A target as an initiator may see it.
+/// A target that is visible to an initiator.
 #[derive(Clone, Debug)]
 pub struct VisibleTarget {
     /// Its name.
     pub name: IscsiName,
-    /// All portals that serve it, with their groups.
+    /// Its portals, with their groups.
     pub portals: Vec<(SocketAddr, u16)>,
 }
 
-/// A value of SendTargets that asks for nothing that could exist.
+/// A malformed value of SendTargets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SendTargets is neither All, nor empty, nor an iSCSI name")]
 pub struct MalformedSendTargets;
 
-/// Answers `SendTargets=value`. In a normal session (`own` is its target) only the own target is
-/// shown. `All` belongs to discovery sessions (appendix C), but initiators ask for it in normal
-/// ones, too; they learn no more than by the empty value, which is right there.
+/// Handles `SendTargets=value`. In a normal session (`own` is its target) only the own target is
+/// listed. `All` belongs to discovery sessions (appendix C), but initiators send it in normal ones,
+/// too. It returns the same as the empty value, which is permitted there.
 pub fn send_targets(
     value: &str,
     own: Option<&IscsiName>,

@@ -1,8 +1,8 @@
-//! The basic header segment that opens every PDU (RFC 7143 section 11.2.1): 48 bytes.
+//! The basic header segment of every PDU (RFC 7143 section 11.2.1): 48 bytes.
 
 /// Bytes of a basic header segment.
 pub const HEADER_BYTES: usize = 48;
-/// The tag that means "none" (initiator task tag and target transfer tag).
+/// The reserved tag "none" (initiator task tag and target transfer tag).
 pub const TAG_NONE: u32 = 0xffff_ffff;
 /// Largest value of the 24-bit DataSegmentLength.
 pub const DATA_SEGMENT_BYTES_MAX: usize = 0xff_ffff;
@@ -58,7 +58,7 @@ pub mod target_opcode {
 pub struct Header(pub [u8; HEADER_BYTES]);
 
 impl Header {
-    /// A header of `opcode` with everything else zero.
+    /// Creates a header of `opcode` with all other bytes zero.
     pub const fn new(opcode: u8) -> Self {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = opcode;
@@ -70,12 +70,12 @@ impl Header {
         self.0[0] & 0x3f
     }
 
-    /// The I bit: deliver at once, outside the order of CmdSN.
+    /// The I bit: deliver immediately, outside the order of CmdSN.
     pub const fn is_immediate(&self) -> bool {
         self.0[0] & 0x40 != 0
     }
 
-    /// Byte 1: the F bit and what depends on the operation code.
+    /// Byte 1: the F bit and flags that depend on the operation code.
     pub const fn flags(&self) -> u8 {
         self.0[1]
     }
@@ -101,27 +101,27 @@ impl Header {
         self.0[5..8].copy_from_slice(&(count as u32).to_be_bytes()[1..]);
     }
 
-    /// The big-endian word at byte `at`.
+    /// Returns the big-endian 32-bit value at byte `at`.
     pub const fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 
-    /// Sets the big-endian word at byte `at`.
+    /// Sets the big-endian 32-bit value at byte `at`.
     pub fn set_word(&mut self, at: usize, value: u32) {
         self.0[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// The big-endian half word at byte `at`.
+    /// Returns the big-endian 16-bit value at byte `at`.
     pub const fn half(&self, at: usize) -> u16 {
         u16::from_be_bytes([self.0[at], self.0[at + 1]])
     }
 
-    /// Sets the big-endian half word at byte `at`.
+    /// Sets the big-endian 16-bit value at byte `at`.
     pub fn set_half(&mut self, at: usize, value: u16) {
         self.0[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Bytes 8 to 15: the logical unit number where the operation has one.
+    /// Bytes 8 to 15: the logical unit number if the operation has one.
     pub fn lun(&self) -> [u8; 8] {
         let mut lun = [0; 8];
         lun.copy_from_slice(&self.0[8..16]);
@@ -147,7 +147,7 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// Zero bytes that bring `count` to a multiple of four.
+/// Returns the zero bytes that pad `count` to a multiple of four.
 pub const fn padding(count: usize) -> usize {
     count.wrapping_neg() & 3
 }

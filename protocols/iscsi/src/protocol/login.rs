@@ -1,5 +1,5 @@
-//! Login as the target (RFC 7143 sections 6.3 and 11.12): a pure state machine. The caller feeds
-//! login requests and sends what comes back; a [`Directory`] says who may do what.
+//! Login as the target (RFC 7143 sections 6.3 and 11.12): a pure state machine. The caller passes
+//! login requests and sends the returned responses; a [`Directory`] defines the permissions.
 
 use units::IscsiName;
 
@@ -12,34 +12,34 @@ use super::response::{LoginProgress, LoginStatus, login as login_response};
 use super::serial::Serial;
 use super::text::{Accumulator, Answers, REJECT, parse};
 
-/// Most login requests of one login.
+/// Maximum login requests of one login.
 const REQUESTS_MAX: u32 = 64;
 
-/// What a directory says about an initiator and a target.
+/// The admission of an initiator to a target.
 #[derive(Clone, Debug)]
 pub enum Admission {
     /// The target does not exist here.
     NotFound,
     /// The initiator may not use it.
     Refused,
-    /// No logins now.
+    /// Logins are not accepted now.
     Unavailable,
-    /// It may, after it has authenticated itself if `chap` is there.
+    /// It may log in, after authentication if `chap` is set.
     Granted {
-        /// Portal group of the portal that the connection came in by.
+        /// Portal group of the connection's portal.
         portal_group: u16,
-        /// What to authenticate with.
+        /// The credentials to authenticate with.
         chap: Option<Chap>,
     },
 }
 
-/// Knows targets, rules and sessions.
+/// Provides targets, rules and sessions.
 pub trait Directory {
-    /// Whether `initiator` may use `target` by this connection.
+    /// Returns whether `initiator` may use `target` over this connection.
     fn admit(&self, initiator: &IscsiName, target: &IscsiName) -> Admission;
-    /// What a discovery session authenticates itself with; `None` lets everybody ask for targets.
+    /// The credentials for discovery sessions; `None` allows discovery without authentication.
     fn discovery_chap(&self) -> Option<Chap>;
-    /// The parameters of the session that a further connection wants to join.
+    /// Returns the parameters of the session that a further connection joins.
     fn session(
         &self,
         tsih: u16,
@@ -49,27 +49,27 @@ pub trait Directory {
     ) -> Option<SessionParameters>;
 }
 
-/// What kind of session.
+/// The type of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionKind {
     /// SendTargets only.
     Discovery,
     /// Commands to a target.
     Normal {
-        /// Which.
+        /// The target.
         target: IscsiName,
         /// The portal group of this connection.
         portal_group: u16,
     },
 }
 
-/// A login that agreed on everything. The caller finds or makes the session and then sends
+/// A completed negotiation. The caller finds or creates the session and then sends
 /// [`accept`](Self::accept) or [`refuse`](Self::refuse).
 #[derive(Debug)]
 pub struct Agreed {
-    /// Who logged in.
+    /// The initiator.
     pub initiator: IscsiName,
-    /// To what.
+    /// The session type.
     pub kind: SessionKind,
     /// The connection's parameters.
     pub connection: ConnectionParameters,
@@ -82,7 +82,7 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// The answer that moves to the full-feature phase.
+    /// Returns the response that enters the full-feature phase.
     pub fn accept(&self, tsih: u16) -> (Header, &[u8]) {
         let progress = LoginProgress {
             current: self.stage,
@@ -95,40 +95,40 @@ impl Agreed {
         (header, &self.text)
     }
 
-    /// The answer that ends the connection.
+    /// Returns the response that terminates the connection.
     pub fn refuse(&self, status: LoginStatus) -> Header {
         refusal(&self.request, self.stage, status)
     }
 }
 
-/// What to do after a request.
+/// The action after a request.
 #[derive(Debug)]
 pub enum LoginStep {
     /// Send this and wait for the next request.
     Answer {
-        /// The answer's header.
+        /// The response's header.
         header: Header,
         /// Its data segment.
         text: Vec<u8>,
     },
-    /// Everything is agreed.
+    /// The negotiation is complete.
     Agreed(Box<Agreed>),
     /// Send this, then close.
     Refuse {
-        /// The answer's header.
+        /// The response's header.
         header: Header,
-        /// Why, for the log.
+        /// The reason, for the log.
         why: Refusal,
     },
 }
 
-/// Why a login was refused, in words for the log.
+/// Why a login was refused, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The requests do not belong together, or the stages are wrong.
+    /// The requests are inconsistent, or the stages are wrong.
     #[error("the login requests contradict each other")]
     Sequence,
-    /// Not key=value text, or too much of it.
+    /// The text is malformed or too long.
     #[error("malformed login text")]
     Text,
     /// An operational key was misused.
@@ -149,16 +149,16 @@ pub enum Refusal {
     /// The target does not exist.
     #[error("no such target")]
     NotFound,
-    /// No rule lets the initiator in.
+    /// No rule admits the initiator.
     #[error("the initiator may not use the target")]
     NotAllowed,
-    /// Not now.
+    /// Logins are not accepted now.
     #[error("no logins are taken now")]
     Unavailable,
     /// The session to join does not exist.
     #[error("no such session to join")]
     NoSession,
-    /// The initiator did not offer an authentication that is wanted.
+    /// The initiator did not offer the required authentication.
     #[error("the initiator does not offer CHAP")]
     NoCommonMethod,
     /// CHAP failed.
@@ -194,7 +194,7 @@ fn refusal(request: &LoginRequest, stage: Stage, status: LoginStatus) -> Header 
     login_response(request, progress, status, 0)
 }
 
-/// Who wants what, known after the first request.
+/// Initiator and session type, known after the first request.
 #[derive(Debug)]
 struct Identity {
     initiator: IscsiName,
@@ -202,10 +202,10 @@ struct Identity {
     chap: Option<Chap>,
 }
 
-/// How the initiator is authenticated.
+/// The state of the authentication.
 #[derive(Debug)]
 enum Authentication {
-    /// AuthMethod was not agreed on yet.
+    /// AuthMethod is not negotiated yet.
     Open,
     /// AuthMethod=None.
     None,
@@ -221,7 +221,7 @@ pub struct Login {
     first: Option<LoginRequest>,
     request_count: u32,
     text: Accumulator,
-    /// Who the initiator says that it is, also when it is not let in.
+    /// The initiator name that was claimed, even if it is refused.
     claimed: Option<IscsiName>,
     identity: Option<Identity>,
     scene: Scene,
@@ -230,7 +230,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// A login that has not begun.
+    /// Creates a login.
     pub fn new(capabilities: Capabilities) -> Self {
         Self {
             capabilities,
@@ -250,17 +250,17 @@ impl Login {
         }
     }
 
-    /// The initiator, once it has named itself.
+    /// The initiator's name after the first request.
     pub fn initiator(&self) -> Option<&IscsiName> {
         self.claimed.as_ref()
     }
 
-    /// The number that the first command of the session will carry.
+    /// The number of the session's first command.
     pub fn first_cmd_sn(&self) -> Serial {
         self.first.map(|request| request.cmd_sn).unwrap_or_default()
     }
 
-    /// Takes one request with its data segment.
+    /// Handles one request with its data segment.
     pub fn receive(
         &mut self,
         request: &LoginRequest,
@@ -310,7 +310,7 @@ impl Login {
         }
     }
 
-    /// Checks that the request fits those before it; returns its stage.
+    /// Checks that the request is consistent with the earlier ones. Returns its stage.
     fn check_sequence(&mut self, request: &LoginRequest) -> Result<Stage, Refusal> {
         self.request_count += 1;
         let stage = request.current.ok_or(Refusal::Sequence)?;
@@ -341,7 +341,7 @@ impl Login {
         }
     }
 
-    /// Takes names and session type from the first request and asks the directory.
+    /// Reads names and session type from the first request and queries the directory.
     fn identify(
         &mut self,
         request: &LoginRequest,
@@ -369,7 +369,7 @@ impl Login {
             }
             "Normal" => {
                 let target = find("TargetName").ok_or(Refusal::MissingName)?;
-                // A name that cannot be is a target that is not there.
+                // A malformed name means that the target does not exist.
                 let target = target.parse().map_err(|_| Refusal::NotFound)?;
                 self.admit(request, &initiator, target, directory, answers)?
             }
@@ -413,7 +413,7 @@ impl Login {
         Ok((kind, chap))
     }
 
-    /// Negotiates all keys but CHAP's, which it returns.
+    /// Negotiates all keys except those of CHAP, which it returns.
     fn negotiate<'a>(
         &mut self,
         pairs: &[(&'a str, &'a str)],
@@ -481,7 +481,7 @@ impl Login {
         Ok(())
     }
 
-    /// Whether the initiator has proved all that it must.
+    /// Whether the initiator has completed the required authentication.
     fn is_authenticated(&self) -> bool {
         match &self.authentication {
             Authentication::Chap(exchange) => exchange.is_done(),
@@ -500,7 +500,7 @@ impl Login {
             return Ok(None);
         }
         if !authenticated {
-            // In the middle of CHAP we are not ready; without CHAP we never will be.
+            // During CHAP the target is not ready; without CHAP it never will be.
             return match &self.authentication {
                 Authentication::Chap(_) => Ok(None),
                 _ => Err(Refusal::NoCommonMethod),

@@ -1,4 +1,4 @@
-//! Logins played through, request by request.
+//! Complete logins, request by request.
 
 use super::*;
 use crate::protocol::chap::{Credentials, Secret};
@@ -192,7 +192,7 @@ fn chap_is_played_through_before_the_stage_changes() {
     assert!(matches!(step, LoginStep::Agreed(_)));
 }
 
-/// Plays until the initiator has its challenge.
+/// Logs in up to the initiator's challenge.
 fn begin_chap(login: &mut Login, rules: &Rules, first: &[u8]) {
     let (header, _) = text_of(play(login, rules, SECURITY, first));
     assert_eq!(header.0[1], 0, "not ready to move on");
@@ -201,7 +201,8 @@ fn begin_chap(login: &mut Login, rules: &Rules, first: &[u8]) {
     assert_eq!(text, format!("CHAP_A=5;CHAP_I=7;CHAP_C=0x{challenge};"));
 }
 
-/// A discovery session is asked for its own secret, and for none where only targets have one.
+/// A discovery session must authenticate with the discovery credentials, and with none if only
+/// targets have some.
 #[test]
 fn a_discovery_session_is_asked_for_the_secret_of_discovery() {
     let discovery = |keys: &str| {
@@ -235,7 +236,7 @@ fn a_discovery_session_is_asked_for_the_secret_of_discovery() {
     text_of(play(&mut login, &closed, SECURITY, ALICES_ANSWER));
     let agreed = play(&mut login, &closed, OPERATIONAL, b"");
     assert!(matches!(agreed, LoginStep::Agreed(one) if one.kind == SessionKind::Discovery));
-    // Neither asks for the other's secret.
+    // Each requires its own secret only.
     let mut login = Login::new(Capabilities::default());
     text_of(play(
         &mut login,

@@ -1,5 +1,5 @@
 //! Negotiation of the operational keys (RFC 7143 sections 6.2 and 13) as the responder: each
-//! offered pair gives an answer and changes the parameters.
+//! offered pair produces a response and changes the parameters.
 
 use super::parameters::{Capabilities, ConnectionParameters, SessionParameters};
 use super::text::{Answers, IRRELEVANT, NOT_UNDERSTOOD, REJECT, number};
@@ -7,26 +7,27 @@ use super::text::{Answers, IRRELEVANT, NOT_UNDERSTOOD, REJECT, number};
 /// Smallest and largest value of the segment and burst lengths (section 13.12 to 13.14).
 const LENGTH_MIN: u64 = 512;
 const LENGTH_MAX: u64 = 0xff_ffff;
-/// Largest DefaultTime2Wait and DefaultTime2Retain, in seconds.
+/// Maximum DefaultTime2Wait and DefaultTime2Retain, in seconds.
 const TIME_MAX_S: u64 = 3600;
 
-/// A pair that ends the negotiation.
+/// A fatal error of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NegotiationError {
     /// The same key was offered twice.
     #[error("a key was offered twice")]
     Repeated,
-    /// The initiator answered a key that nobody offered, or offered what only we may.
+    /// The initiator responded to a key that was not offered, or offered a key that only the target
+    /// may offer.
     #[error("a key was not the initiator's to send")]
     NotTheirs,
 }
 
-/// When a negotiation happens: what may be changed.
+/// The context of a negotiation, which determines the keys that may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
     /// Login of a session's first connection.
     Leading,
-    /// Login of a further connection: the session's parameters stand.
+    /// Login of a further connection: the session's parameters are fixed.
     Joining,
     /// Login of a discovery session: most keys are irrelevant.
     Discovery,
@@ -47,7 +48,7 @@ pub struct Negotiation {
 }
 
 impl Negotiation {
-    /// Starts from the given parameters.
+    /// Starts with the given parameters.
     pub fn new(
         capabilities: Capabilities,
         connection: ConnectionParameters,
@@ -62,13 +63,13 @@ impl Negotiation {
         }
     }
 
-    /// Allows every key to be offered again: a new exchange of the full-feature phase.
+    /// Permits every key to be offered again, for a new exchange of the full-feature phase.
     pub fn start_exchange(&mut self) {
         self.seen.clear();
         self.declared_segment = false;
     }
 
-    /// Takes one offered pair and adds our answer.
+    /// Handles one offered pair and adds the response.
     pub fn offer(
         &mut self,
         scene: Scene,
@@ -81,7 +82,7 @@ impl Negotiation {
         }
         self.seen.push(key.to_owned());
         if is_answer_to_nothing(value) {
-            // Section 6.2: such an answer is to an offer, and we made none.
+            // Section 6.2: such a value responds to an offer, and the target made none.
             return Err(NegotiationError::NotTheirs);
         }
         match scene {
@@ -102,7 +103,7 @@ impl Negotiation {
         }
     }
 
-    /// Declares our own MaxRecvDataSegmentLength, once.
+    /// Declares the target's MaxRecvDataSegmentLength, once.
     pub fn declare(&mut self, answers: &mut Answers) {
         if !std::mem::replace(&mut self.declared_segment, true) {
             answers.add(
@@ -121,7 +122,8 @@ impl Negotiation {
     ) -> Result<(), NegotiationError> {
         let limits = self.capabilities;
         let session = &mut self.session;
-        // A further connection cannot change what the session agreed on; it is told what holds.
+        // A further connection cannot change the session's parameters; it receives the current
+        // ones.
         let mut scratch = *session;
         let target = if scene == Scene::Joining {
             &mut scratch
@@ -138,7 +140,7 @@ impl Negotiation {
                     return Ok(());
                 }
                 None => {
-                    // One answer to a key: ours is not declared beside it.
+                    // The rejection is the only response to this key: no declaration is added.
                     self.declared_segment = true;
                     Some(REJECT.to_owned())
                 }
@@ -179,7 +181,7 @@ impl Negotiation {
             // RFC 7144: level 1 is RFC 7143 itself.
             "iSCSIProtocolLevel" => lower(value, 0, 31, 1, |_| {}),
             "TaskReporting" => choose(value, &["RFC3720"]),
-            // Section 13.25: obsolete, and answered so.
+            // Section 13.25: obsolete keys.
             "IFMarker" | "OFMarker" | "IFMarkInt" | "OFMarkInt" => None,
             "TargetAlias" | "TargetAddress" | "TargetPortalGroupTag" => {
                 return Err(NegotiationError::NotTheirs);
@@ -197,14 +199,14 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Makes the values fit each other: FirstBurstLength must not exceed MaxBurstLength.
+    /// Ensures that FirstBurstLength does not exceed MaxBurstLength.
     pub fn settle(&mut self) {
         let session = &mut self.session;
         session.first_burst_bytes = session.first_burst_bytes.min(session.max_burst_bytes);
     }
 }
 
-/// The value that a session has agreed on, as text.
+/// Returns a session parameter as text.
 fn describe(session: &SessionParameters, key: &str) -> String {
     let yes_no = |value| if value { "Yes" } else { "No" }.to_owned();
     match key {
@@ -252,8 +254,8 @@ fn is_session_wide(key: &str) -> bool {
         )
 }
 
-/// Whether a key is one of the standard's, or a legal name of somebody's extension (section
-/// 6.1: those begin with `X-` or `X#`).
+/// Whether a key is defined by the standard, or is a valid name of an extension (section 6.1: those
+/// begin with `X-` or `X#`).
 pub fn is_legal(key: &str) -> bool {
     key.starts_with("X-") || key.starts_with("X#") || is_known(key)
 }
@@ -282,7 +284,7 @@ fn is_known(key: &str) -> bool {
         )
 }
 
-/// The first of the initiator's list that we know.
+/// Returns the first supported value of the initiator's list.
 fn choose(list: &str, known: &[&str]) -> Option<String> {
     list.split(',')
         .find(|offer| known.contains(offer))
@@ -299,14 +301,14 @@ fn in_range(value: &str, min: u64, max: u64) -> Option<u64> {
     number(value).filter(|value| (min..=max).contains(value))
 }
 
-/// The result is the minimum of the two.
+/// Sets the minimum of the two.
 fn lower(value: &str, min: u64, max: u64, ours: u64, set: impl FnOnce(u64)) -> Option<String> {
     let result = in_range(value, min, max)?.min(ours);
     set(result);
     Some(result.to_string())
 }
 
-/// The result is the maximum of the two.
+/// Sets the maximum of the two.
 fn higher(value: &str, min: u64, max: u64, ours: u64, set: impl FnOnce(u64)) -> Option<String> {
     let result = in_range(value, min, max)?.max(ours);
     set(result);
@@ -326,12 +328,12 @@ fn set_yes_no(result: bool, place: &mut bool) -> Option<String> {
     Some(if result { "Yes" } else { "No" }.to_owned())
 }
 
-/// The result is Yes if one of the two says so.
+/// Sets Yes if at least one of the two is Yes.
 fn either(value: &str, ours: bool, place: &mut bool) -> Option<String> {
     set_yes_no(yes_no(value)? || ours, place)
 }
 
-/// The result is Yes if both say so.
+/// Sets Yes if both are Yes.
 fn both(value: &str, ours: bool, place: &mut bool) -> Option<String> {
     set_yes_no(yes_no(value)? && ours, place)
 }

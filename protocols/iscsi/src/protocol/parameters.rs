@@ -1,4 +1,4 @@
-//! What login negotiates (RFC 7143 section 13): a connection's and a session's parameters.
+//! The negotiated parameters (RFC 7143 section 13) of a connection and of a session.
 
 /// Parameters of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct ConnectionParameters {
     pub header_digest: bool,
     /// Data segments carry a CRC32C.
     pub data_digest: bool,
-    /// Most data bytes in a PDU that the initiator takes.
+    /// Maximum data bytes of a PDU to the initiator (its MaxRecvDataSegmentLength).
     pub initiator_segment_bytes_max: u32,
 }
 
@@ -24,21 +24,21 @@ impl Default for ConnectionParameters {
 /// Parameters of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionParameters {
-    /// Most connections.
+    /// Maximum connections.
     pub max_connections: u16,
-    /// The initiator waits for an R2T before any unsolicited Data-Out.
+    /// The initiator must receive an R2T before any Data-Out.
     pub initial_r2t: bool,
     /// A command may carry data.
     pub immediate_data: bool,
-    /// Most bytes in a Data-In or solicited Data-Out sequence.
+    /// Maximum bytes of a Data-In or solicited Data-Out sequence.
     pub max_burst_bytes: u32,
-    /// Most unsolicited bytes of a command.
+    /// Maximum unsolicited bytes of a command.
     pub first_burst_bytes: u32,
-    /// Seconds to wait before reconnecting.
+    /// Seconds before a reconnect.
     pub time_to_wait_s: u16,
-    /// Seconds that tasks are kept after a connection is lost.
+    /// Seconds that tasks are retained after a connection is lost.
     pub time_to_retain_s: u16,
-    /// Most R2Ts under way for a task.
+    /// Maximum outstanding R2Ts of a task.
     pub max_outstanding_r2t: u16,
     /// Data PDUs of a sequence come in order.
     pub data_pdu_in_order: bool,
@@ -47,7 +47,7 @@ pub struct SessionParameters {
 }
 
 impl Default for SessionParameters {
-    /// The standard's defaults, which hold for keys that nobody sent.
+    /// The standard's defaults, for keys that were not negotiated.
     fn default() -> Self {
         Self {
             max_connections: 1,
@@ -67,18 +67,18 @@ impl Default for SessionParameters {
 /// MaxRecvDataSegmentLength until it is declared.
 pub const SEGMENT_BYTES_DEFAULT: u32 = 8192;
 
-/// What this target is ready for.
+/// The limits of this target.
 #[derive(Clone, Copy, Debug)]
 pub struct Capabilities {
-    /// Our MaxRecvDataSegmentLength.
+    /// The target's MaxRecvDataSegmentLength.
     pub segment_bytes_max: u32,
-    /// Most connections of a session.
+    /// Maximum connections of a session.
     pub connections_max: u16,
-    /// Largest MaxBurstLength.
+    /// Maximum MaxBurstLength.
     pub burst_bytes_max: u32,
-    /// Largest FirstBurstLength.
+    /// Maximum FirstBurstLength.
     pub first_burst_bytes_max: u32,
-    /// Largest MaxOutstandingR2T.
+    /// Maximum MaxOutstandingR2T.
     pub outstanding_r2t_max: u16,
 }
 

@@ -1,11 +1,11 @@
-//! What an initiator may send, decoded from header and additional header segments
-//! (RFC 7143 section 11). Decoding is total: any bytes give a request or a reason to reject.
+//! Requests of an initiator, decoded from header and additional header segments (RFC 7143 section
+//! 11). Decoding is total: any bytes produce a request or a reject reason.
 
 use super::header::{Header, TAG_NONE, initiator_opcode as op};
 use super::response::RejectReason;
 use super::serial::Serial;
 
-/// Longest command descriptor block: SPC-4's variable-length form.
+/// Maximum bytes of a command descriptor block: SPC-4's variable-length format.
 pub const CDB_BYTES_MAX: usize = 260;
 /// Bytes of the CDB in the header itself.
 const CDB_BYTES_INLINE: usize = 16;
@@ -16,7 +16,7 @@ const AHS_BIDIRECTIONAL: u8 = 2;
 /// A decoded request.
 #[derive(Debug)]
 pub enum Request {
-    /// A ping, or the answer to ours.
+    /// A ping, or the reply to a ping of the target.
     NopOut(NopOut),
     /// A SCSI command.
     Scsi(ScsiCommand),
@@ -30,18 +30,18 @@ pub enum Request {
     DataOut(DataOut),
     /// A logout.
     Logout(Logout),
-    /// A request for retransmission, which ErrorRecoveryLevel 0 does not know.
+    /// A request for retransmission, which ErrorRecoveryLevel 0 does not support.
     Snack,
 }
 
 /// NOP-Out (section 11.18).
 #[derive(Clone, Copy, Debug)]
 pub struct NopOut {
-    /// [`TAG_NONE`] when no answer is wanted.
+    /// [`TAG_NONE`] if no reply is requested.
     pub task_tag: u32,
-    /// The tag of the NOP-In that this answers, or [`TAG_NONE`].
+    /// The tag of the NOP-In that this replies to, or [`TAG_NONE`].
     pub transfer_tag: u32,
-    /// Copied back.
+    /// Returned unchanged.
     pub lun: [u8; 8],
     /// Command number.
     pub cmd_sn: Serial,
@@ -52,7 +52,7 @@ pub struct NopOut {
 pub struct ScsiCommand {
     /// Logical unit.
     pub lun: [u8; 8],
-    /// Tag that names the task.
+    /// Tag of the task.
     pub task_tag: u32,
     /// No unsolicited Data-Out follows.
     pub is_final: bool,
@@ -62,7 +62,8 @@ pub struct ScsiCommand {
     pub write: bool,
     /// Task attribute as on the wire: 0 untagged, 1 simple, 2 ordered, 3 head of queue, 4 ACA.
     pub attribute: u8,
-    /// ExpectedDataTransferLength: of the write if there is one, else of the read.
+    /// ExpectedDataTransferLength: of the write for a command with write data, otherwise of the
+    /// read.
     pub expected_bytes: u32,
     /// Expected read length of a bidirectional command.
     pub expected_read_bytes: u32,
@@ -98,14 +99,14 @@ pub enum Function {
     TargetColdReset,
     /// TASK REASSIGN.
     TaskReassign,
-    /// Anything else.
+    /// An unknown function.
     Unknown(u8),
 }
 
 /// Task Management Function Request.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskManagement {
-    /// What to do.
+    /// The function.
     pub function: Function,
     /// Logical unit.
     pub lun: [u8; 8],
@@ -155,13 +156,13 @@ impl Stage {
 pub struct LoginRequest {
     /// T: ready for the next stage.
     pub transit: bool,
-    /// C: the text goes on in the next request.
+    /// C: the text continues in the next request.
     pub more: bool,
     /// CSG; `None` if the reserved value.
     pub current: Option<Stage>,
     /// NSG; meaningful with `transit`; `None` if the reserved value.
     pub next: Option<Stage>,
-    /// Lowest version the initiator speaks.
+    /// Lowest version that the initiator supports.
     pub version_min: u8,
     /// Initiator session id.
     pub isid: [u8; 6],
@@ -178,15 +179,15 @@ pub struct LoginRequest {
 /// Text Request (section 11.10).
 #[derive(Clone, Copy, Debug)]
 pub struct TextRequest {
-    /// F: the initiator has nothing more to say.
+    /// F: the initiator has sent all of its text.
     pub is_final: bool,
-    /// C: the text goes on in the next request.
+    /// C: the text continues in the next request.
     pub more: bool,
-    /// Copied back.
+    /// Returned unchanged.
     pub lun: [u8; 8],
     /// Tag of the exchange.
     pub task_tag: u32,
-    /// [`TAG_NONE`] at the start, else the tag of our last answer.
+    /// [`TAG_NONE`] at the start, otherwise the tag of the last response.
     pub transfer_tag: u32,
     /// Command number.
     pub cmd_sn: Serial,
@@ -195,26 +196,26 @@ pub struct TextRequest {
 /// SCSI Data-Out (section 11.7).
 #[derive(Clone, Copy, Debug)]
 pub struct DataOut {
-    /// Last of its sequence.
+    /// The last PDU of its sequence.
     pub is_final: bool,
-    /// Task that the data is for.
+    /// The task that the data belongs to.
     pub task_tag: u32,
-    /// [`TAG_NONE`] when unsolicited, else the tag of the R2T.
+    /// [`TAG_NONE`] if unsolicited, otherwise the tag of the R2T.
     pub transfer_tag: u32,
     /// Number in the sequence.
     pub data_sn: u32,
-    /// Where the data goes in the task's buffer.
+    /// Offset of the data in the task's buffer.
     pub offset: u32,
 }
 
-/// Why a logout (section 11.14.1).
+/// The reason of a logout (section 11.14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogoutReason {
     /// Close the session.
     Session,
     /// Close a connection.
     Connection,
-    /// Remove a connection for recovery, which ErrorRecoveryLevel 0 does not know.
+    /// Remove a connection for recovery, which ErrorRecoveryLevel 0 does not support.
     Recovery,
     /// Reserved.
     Unknown(u8),
@@ -223,9 +224,9 @@ pub enum LogoutReason {
 /// Logout Request (section 11.14).
 #[derive(Clone, Copy, Debug)]
 pub struct Logout {
-    /// Why.
+    /// The reason.
     pub reason: LogoutReason,
-    /// Which connection, for [`LogoutReason::Connection`].
+    /// The connection, for [`LogoutReason::Connection`].
     pub cid: u16,
     /// Tag.
     pub task_tag: u32,
@@ -299,8 +300,8 @@ impl ScsiCommand {
         Ok(command)
     }
 
-    /// Each segment: length (2 bytes, without the 3 of its own header), type, then the rest,
-    /// padded to words.
+    /// Each segment: length (2 bytes, without the 3 of its own header), type, then the rest, padded
+    /// to 32-bit units.
     fn take_segments(&mut self, mut ahs: &[u8]) -> Result<(), RejectReason> {
         while let [high, low, kind, rest @ ..] = ahs {
             let length = usize::from(u16::from_be_bytes([*high, *low]));

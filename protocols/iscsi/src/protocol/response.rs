@@ -1,29 +1,29 @@
-//! What a target sends, encoded into headers (RFC 7143 section 11). Numbers that the connection
-//! assigns at the moment of sending ([`Numbers`]) are filled in last.
+//! Responses of a target, encoded to headers (RFC 7143 section 11). [`Numbers`] are filled in when
+//! a PDU is sent.
 
 use super::header::{Header, TAG_NONE, target_opcode as op};
 use super::request::{LoginRequest, Stage};
 use super::serial::Serial;
 
-/// What every answer reports about numbering.
+/// The numbering fields of every response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     /// Status number of the connection.
     pub stat_sn: Serial,
     /// Next command number the session expects.
     pub exp_cmd_sn: Serial,
-    /// Last command number the session takes.
+    /// Last command number that the session accepts.
     pub max_cmd_sn: Serial,
 }
 
 impl Numbers {
-    /// Writes them where all answers but Data-In without status have them.
+    /// Writes them to a header. All responses except a Data-In without status have the same layout.
     pub fn fill(self, header: &mut Header) {
         header.set_word(24, self.stat_sn.0);
         self.fill_window(header);
     }
 
-    /// Writes all but StatSN.
+    /// Writes all fields except StatSN.
     pub fn fill_window(self, header: &mut Header) {
         header.set_word(28, self.exp_cmd_sn.0);
         header.set_word(32, self.max_cmd_sn.0);
@@ -37,17 +37,17 @@ pub enum RejectReason {
     DataDigestError,
     /// SNACK refused.
     SnackRejected,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     ProtocolError,
-    /// The operation is not known.
+    /// The operation is unknown.
     CommandNotSupported,
     /// Too many immediate commands.
     ImmediateCommandRejected,
     /// The tag is in use.
     TaskInProgress,
-    /// A field of the PDU is wrong.
+    /// A field of the PDU is invalid.
     InvalidField,
-    /// No room for it now.
+    /// No resources are available now.
     LongOperation,
 }
 
@@ -66,7 +66,7 @@ impl RejectReason {
     }
 }
 
-/// Reject; its data segment is the header of the rejected PDU.
+/// Builds a Reject; its data segment is the header of the rejected PDU.
 pub fn reject(reason: RejectReason) -> Header {
     let mut header = Header::new(op::REJECT);
     header.0[1] = 0x80;
@@ -75,7 +75,7 @@ pub fn reject(reason: RejectReason) -> Header {
     header
 }
 
-/// How the transferred data compares with what the initiator expected (section 11.4.5).
+/// The difference between transferred and expected data (section 11.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residual {
     /// As expected.
@@ -88,7 +88,7 @@ pub enum Residual {
 }
 
 impl Residual {
-    /// Of a command that wanted to transfer `actual` bytes where `expected` were announced.
+    /// Returns the residual of a command that would transfer `actual` bytes of `expected` ones.
     pub fn of(expected: u32, actual: u64) -> Self {
         let expected = u64::from(expected);
         let clip = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
@@ -114,8 +114,8 @@ impl Residual {
     }
 }
 
-/// SCSI Response of a command that the device server completed. `data_in_count` is the number of
-/// Data-In PDUs that were sent for it.
+/// Builds the SCSI Response of a command that the device server completed. `data_in_count` is the
+/// number of Data-In PDUs that were sent for it.
 pub fn scsi_response(task_tag: u32, status: u8, residual: Residual, data_in_count: u32) -> Header {
     let mut header = Header::new(op::SCSI_RESPONSE);
     header.0[1] = 0x80;
@@ -126,7 +126,7 @@ pub fn scsi_response(task_tag: u32, status: u8, residual: Residual, data_in_coun
     header
 }
 
-/// SCSI Data-In of `count` bytes at `offset`. `last` ends the sequence.
+/// Builds a SCSI Data-In of `count` bytes at `offset`. `last` marks the end of the sequence.
 pub fn data_in(task_tag: u32, data_sn: u32, offset: u32, count: usize, last: bool) -> Header {
     let mut header = Header::new(op::DATA_IN);
     header.0[1] = if last { 0x80 } else { 0 };
@@ -138,14 +138,13 @@ pub fn data_in(task_tag: u32, data_sn: u32, offset: u32, count: usize, last: boo
     header
 }
 
-/// Collapses the status GOOD into the last Data-In (section 11.7.3). The header then takes a
-/// StatSN.
+/// Adds the status GOOD to the last Data-In (section 11.7.3). The header then requires a StatSN.
 pub fn add_good_status(header: &mut Header, residual: Residual) {
     header.0[1] |= 0x81;
     residual.fill(header);
 }
 
-/// Ready To Transfer (section 11.8).
+/// Builds a Ready To Transfer (section 11.8).
 pub fn r2t(lun: [u8; 8], task_tag: u32, grant: &super::transfer::Grant) -> Header {
     let mut header = Header::new(op::R2T);
     header.0[1] = 0x80;
@@ -158,7 +157,7 @@ pub fn r2t(lun: [u8; 8], task_tag: u32, grant: &super::transfer::Grant) -> Heade
     header
 }
 
-/// What became of a task management function (section 11.6.1).
+/// The result of a task management function (section 11.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionResponse {
     /// Done.
@@ -177,7 +176,7 @@ pub enum FunctionResponse {
     Rejected,
 }
 
-/// Task Management Function Response.
+/// Builds a Task Management Function Response.
 pub fn task_management(task_tag: u32, response: FunctionResponse) -> Header {
     let mut header = Header::new(op::TASK_MANAGEMENT);
     header.0[1] = 0x80;
@@ -194,7 +193,7 @@ pub fn task_management(task_tag: u32, response: FunctionResponse) -> Header {
     header
 }
 
-/// NOP-In: the answer to a ping (`task_tag`), or a ping of ours (`transfer_tag`).
+/// Builds a NOP-In: the reply to a ping (`task_tag`), or a ping of the target (`transfer_tag`).
 pub fn nop_in(lun: [u8; 8], task_tag: u32, transfer_tag: u32, count: usize) -> Header {
     let mut header = Header::new(op::NOP_IN);
     header.0[1] = 0x80;
@@ -205,7 +204,7 @@ pub fn nop_in(lun: [u8; 8], task_tag: u32, transfer_tag: u32, count: usize) -> H
     header
 }
 
-/// What became of a logout (section 11.15.1).
+/// The result of a logout (section 11.15.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogoutResponse {
     /// Closed.
@@ -214,11 +213,11 @@ pub enum LogoutResponse {
     CidNotFound,
     /// Recovery is not supported.
     RecoveryNotSupported,
-    /// What the connection had under way does not end.
+    /// Pending operations of the connection do not complete.
     CleanupFailed,
 }
 
-/// Logout Response.
+/// Builds a Logout Response.
 pub fn logout(task_tag: u32, response: LogoutResponse) -> Header {
     let mut header = Header::new(op::LOGOUT);
     header.0[1] = 0x80;
@@ -232,8 +231,8 @@ pub fn logout(task_tag: u32, response: LogoutResponse) -> Header {
     header
 }
 
-/// Text Response (section 11.11) with `count` bytes of text. `transfer_tag` is [`TAG_NONE`] when
-/// the exchange ends.
+/// Builds a Text Response (section 11.11) with `count` bytes of text. `transfer_tag` is
+/// [`TAG_NONE`] at the end of the exchange.
 pub fn text(
     lun: [u8; 8],
     task_tag: u32,
@@ -254,21 +253,21 @@ pub fn text(
 /// Asynchronous events (section 11.9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncEvent {
-    /// Log out within so many seconds.
+    /// The initiator must log out within this time.
     RequestLogout {
         /// Parameter3.
         seconds: u16,
     },
-    /// The target drops this connection now.
+    /// The target is dropping this connection.
     ConnectionDropped {
-        /// Which one.
+        /// The connection ID.
         cid: u16,
     },
-    /// The target drops all connections of the session now.
+    /// The target is dropping all connections of the session.
     SessionDropped,
 }
 
-/// Asynchronous Message.
+/// Builds an Asynchronous Message.
 pub fn asynchronous(event: AsyncEvent) -> Header {
     let mut header = Header::new(op::ASYNC);
     header.0[1] = 0x80;
@@ -287,12 +286,12 @@ pub fn asynchronous(event: AsyncEvent) -> Header {
     header
 }
 
-/// Why a login is refused (section 11.13.5): status class and detail.
+/// The status of a login (section 11.13.5): status class and detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginStatus {
-    /// Go on, or done.
+    /// The login continues or is complete.
     Success,
-    /// The initiator broke the protocol.
+    /// The initiator violated the protocol.
     InitiatorError,
     /// The initiator could not be authenticated.
     AuthenticationFailure,
@@ -304,9 +303,9 @@ pub enum LoginStatus {
     TargetRemoved,
     /// The version is not supported.
     UnsupportedVersion,
-    /// The session has as many connections as it may.
+    /// The session has the maximum number of connections.
     TooManyConnections,
-    /// A key that must be there is missing.
+    /// A required key is missing.
     MissingParameter,
     /// The connection cannot join the session.
     CannotIncludeInSession,
@@ -318,9 +317,9 @@ pub enum LoginStatus {
     InvalidDuringLogin,
     /// The target failed.
     TargetError,
-    /// The target does not take logins now.
+    /// The target does not accept logins now.
     ServiceUnavailable,
-    /// The target has no room.
+    /// The target has no resources.
     OutOfResources,
 }
 
@@ -348,20 +347,20 @@ impl LoginStatus {
     }
 }
 
-/// Where a login stands after an answer.
+/// The state of a login after a response.
 #[derive(Clone, Copy, Debug)]
 pub struct LoginProgress {
-    /// Stage of the answer.
+    /// Stage of the response.
     pub current: Stage,
-    /// The next stage, if both sides move on.
+    /// The next stage, if both sides transit.
     pub next: Option<Stage>,
-    /// The text goes on in the next answer.
+    /// The text continues in the next response.
     pub more: bool,
-    /// The session's id once it has one.
+    /// The session's ID, if it has one.
     pub tsih: u16,
 }
 
-/// Login Response to `request` with `count` bytes of text.
+/// Builds a Login Response to `request` with `count` bytes of text.
 pub fn login(
     request: &LoginRequest,
     progress: LoginProgress,

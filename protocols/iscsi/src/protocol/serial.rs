@@ -5,18 +5,18 @@
 pub struct Serial(pub u32);
 
 impl Serial {
-    /// The number `count` further on.
+    /// Returns the number plus `count`.
     pub const fn plus(self, count: u32) -> Self {
         Self(self.0.wrapping_add(count))
     }
 
-    /// Whether `self` comes before `other`. The one pair 2^31 apart compares false both ways.
+    /// Whether `self` precedes `other`. Numbers 2^31 apart compare false both ways.
     pub const fn is_before(self, other: Self) -> bool {
         let distance = other.0.wrapping_sub(self.0);
         distance != 0 && distance < 1 << 31
     }
 
-    /// Steps from `earlier` to `self`.
+    /// Returns the distance from `earlier` to `self`.
     pub const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }

@@ -1,17 +1,17 @@
-//! Text of key=value pairs (RFC 7143 section 6): splitting, building, numbers and binary values.
+//! Text of key=value pairs (RFC 7143 section 6): parsing, building, numbers and binary values.
 
-/// Longest text of one exchange, summed over its C-bit parts. Section 6.2 demands 8 KiB.
+/// Maximum text of one exchange, summed over its C-bit parts. Section 6.2 demands 8 KiB.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Most pairs in one exchange.
+/// Maximum pairs of one exchange.
 pub const PAIRS_MAX: usize = 256;
-/// Longest key name (section 6.1).
+/// Maximum bytes of a key name (section 6.1).
 pub const KEY_BYTES_MAX: usize = 63;
 
-/// Answer to a key that is not known.
+/// Response to an unknown key.
 pub const NOT_UNDERSTOOD: &str = "NotUnderstood";
-/// Answer to a key that has no meaning here.
+/// Response to a key that is not applicable.
 pub const IRRELEVANT: &str = "Irrelevant";
-/// Answer to a value that cannot be had.
+/// Response to an unacceptable value.
 pub const REJECT: &str = "Reject";
 
 /// Text that is not a list of key=value pairs.
@@ -48,7 +48,7 @@ fn is_key(key: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b".-+@_#".contains(&byte))
 }
 
-/// Pairs on their way to the peer.
+/// Pairs to be sent to the peer.
 #[derive(Debug, Default)]
 pub struct Answers {
     bytes: Vec<u8>,
@@ -89,7 +89,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The whole, and starts over.
+    /// Returns the whole text and starts over.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }

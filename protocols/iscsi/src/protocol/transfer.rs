@@ -1,8 +1,8 @@
-//! Data from the initiator for one task (RFC 7143 sections 4.2.5, 11.7, 11.8): immediate,
-//! unsolicited and solicited, at ErrorRecoveryLevel 0 with data in order.
+//! Data-Out of one task (RFC 7143 sections 4.2.5, 11.7, 11.8): immediate, unsolicited and solicited
+//! data, at ErrorRecoveryLevel 0 with data in order.
 //!
-//! A transfer that went wrong still waits for the end of every sequence under way, as section 7.7
-//! demands, and only then is finished with its [`TransferFault`].
+//! A failed transfer still waits for the end of every outstanding sequence, as section 7.7 demands.
+//! Only then it completes with its [`TransferFault`].
 
 use std::collections::VecDeque;
 
@@ -17,22 +17,22 @@ pub struct Grant {
     pub transfer_tag: u32,
     /// R2TSN.
     pub r2t_sn: u32,
-    /// First byte wanted.
+    /// First requested byte.
     pub offset: u32,
-    /// Bytes wanted.
+    /// Number of requested bytes.
     pub length: u32,
 }
 
-/// What was wrong with the data of a task.
+/// An error in the data of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransferFault {
-    /// Unsolicited data where none may be, or more than FirstBurstLength.
+    /// Unsolicited data that is not permitted, or that exceeds FirstBurstLength.
     #[error("unexpected unsolicited data")]
     UnexpectedUnsolicited,
-    /// A sequence is too long, too short, or not where it should be.
+    /// A sequence is too long, too short, or at a wrong offset.
     #[error("incorrect amount of data")]
     IncorrectAmount,
-    /// A DataSN is not the next.
+    /// A DataSN is not the next one.
     #[error("data out of sequence")]
     OutOfSequence,
     /// A data digest was wrong.
@@ -40,18 +40,18 @@ pub enum TransferFault {
     Digest,
 }
 
-/// Where received data goes: `keep` bytes of it to `offset`, the rest nowhere.
+/// The destination of received data: `keep` bytes of it at `offset`; the rest is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Byte in the task's buffer.
+    /// Offset in the task's buffer.
     pub offset: u32,
-    /// Leading bytes of the segment that are wanted.
+    /// Leading bytes of the segment to store.
     pub keep: u32,
 }
 
 const NOWHERE: Placement = Placement { offset: 0, keep: 0 };
 
-/// A sequence of Data-Out PDUs under way.
+/// An outstanding sequence of Data-Out PDUs.
 #[derive(Clone, Copy, Debug)]
 struct Sequence {
     transfer_tag: u32,
@@ -63,7 +63,7 @@ struct Sequence {
 /// The state of one task's data.
 #[derive(Debug)]
 pub struct Transfer {
-    /// Bytes that the command takes; data beyond is announced, but dropped.
+    /// Bytes that the command consumes; announced data beyond it is discarded.
     wanted: u32,
     /// Bytes that the initiator announced.
     announced: u32,
@@ -77,8 +77,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// A task that announced `announced` bytes and takes `wanted` of them. `immediate` bytes came
-    /// with the command; `more_unsolicited` says that its F bit was clear.
+    /// Creates the state of a task that announced `announced` bytes and consumes `wanted` of them.
+    /// `immediate` bytes came with the command; `more_unsolicited` means that its F bit was clear.
     pub fn new(
         session: &SessionParameters,
         announced: u32,
@@ -118,22 +118,23 @@ impl Transfer {
         transfer
     }
 
-    /// Notes the first fault; later ones follow from it.
+    /// Records the first fault; later ones are consequences.
     pub fn fail(&mut self, fault: TransferFault) {
         self.fault.get_or_insert(fault);
     }
 
-    /// The fault, if there was one.
+    /// The recorded fault.
     pub fn fault(&self) -> Option<TransferFault> {
         self.fault
     }
 
-    /// The command turned out to be refused: nothing more is wanted.
+    /// Discards all further data, because the command was refused.
     pub fn want_nothing(&mut self) {
         self.wanted = 0;
     }
 
-    /// Takes the header of a Data-Out of `count` bytes. `None` if no sequence has its tag.
+    /// Handles the header of a Data-Out of `count` bytes. Returns `None` if no sequence has its
+    /// tag.
     pub fn receive(&mut self, header: &DataOut, count: u32) -> Option<Placement> {
         let index = self
             .sequences
@@ -172,14 +173,14 @@ impl Transfer {
         if header.is_final {
             self.sequences.remove(index);
             if !solicited {
-                // What the unsolicited sequence left out is asked for.
+                // Data that the unsolicited sequence did not contain is requested.
                 self.granted = self.received;
             }
         }
         Some(place)
     }
 
-    /// The next R2T, if one may and must be sent now.
+    /// Returns the next R2T if it must be sent now.
     pub fn grant(&mut self, new_transfer_tag: impl FnOnce() -> u32) -> Option<Grant> {
         let unsolicited = self
             .sequences
@@ -210,7 +211,8 @@ impl Transfer {
         Some(grant)
     }
 
-    /// Whether nothing more will come: all is there, or all sequences of a faulty transfer ended.
+    /// Whether no more data will arrive: all was received, or all sequences of a failed transfer
+    /// have ended.
     pub fn is_complete(&self) -> bool {
         self.sequences.is_empty() && (self.fault.is_some() || self.received >= self.wanted)
     }

@@ -1,9 +1,9 @@
-//! Command numbering of a session (RFC 7143 section 4.2.2.1): which commands are taken, held
-//! until a gap closes, or ignored.
+//! Command numbering of a session (RFC 7143 section 4.2.2.1): determines the commands that are
+//! delivered, held until a gap closes, or ignored.
 
 use super::serial::Serial;
 
-/// What to do with a command.
+/// The action for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The next in order, or immediate: execute.
@@ -14,10 +14,10 @@ pub enum Verdict {
     Ignore,
 }
 
-/// The window of commands that a session takes.
+/// The command window of a session.
 ///
-/// Each unfinished command uses one place: MaxCmdSN moves on only when a command ends, so an
-/// initiator never has more than `depth` of them under way.
+/// Each pending command occupies one slot: MaxCmdSN is advanced only when a command completes, so
+/// that an initiator never has more than `depth` of them in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandWindow {
     expected: Serial,
@@ -25,7 +25,7 @@ pub struct CommandWindow {
 }
 
 impl CommandWindow {
-    /// The window of a session whose first command is `first`.
+    /// Creates the window of a session with the first command number `first`.
     pub fn new(first: Serial, depth: u32) -> Self {
         debug_assert!(depth > 0);
         Self {
@@ -44,11 +44,12 @@ impl CommandWindow {
         self.max
     }
 
-    /// A command came in. `Deliver` of one that is not immediate moves ExpCmdSN on.
+    /// Handles a received command. `Deliver` of an ordinary command advances ExpCmdSN.
     pub fn receive(&mut self, number: Serial, immediate: bool) -> Verdict {
         if immediate {
-            // It carries the number of the next ordinary command and does not use it up. Over
-            // several connections that number may be overtaken on the way, so it is not judged.
+            // It carries the number of the next ordinary command and does not consume it. With
+            // several connections that number may already be outdated on arrival, so that it is not
+            // checked.
             return Verdict::Deliver;
         }
         if number == self.expected && !self.is_closed() {
@@ -61,12 +62,12 @@ impl CommandWindow {
         Verdict::Ignore
     }
 
-    /// A held command is now the next in order: it was delivered.
+    /// Advances over a held command that is now delivered.
     pub fn advance(&mut self) {
         self.expected = self.expected.plus(1);
     }
 
-    /// An ordinary command ended: its place is free.
+    /// Frees the slot of a completed ordinary command.
     pub fn release(&mut self) {
         self.max = self.max.plus(1);
     }

@@ -18,7 +18,7 @@ use crate::protocol::response::{self, FunctionResponse, RejectReason};
 use crate::protocol::transfer::Transfer;
 
 impl FullFeature {
-    /// A command whose turn it is, with its immediate data.
+    /// Handles the next command in order, with its immediate data.
     pub(crate) fn scsi(&mut self, header: &Header, request: &ScsiCommand, data: &[u8]) {
         let immediate = header.is_immediate();
         if let Some(reason) = self.refusal(request, immediate, data) {
@@ -75,7 +75,7 @@ impl FullFeature {
         }
     }
 
-    /// Why a command cannot be taken at all.
+    /// Returns why a command must be rejected.
     fn refusal(
         &mut self,
         request: &ScsiCommand,
@@ -108,13 +108,14 @@ impl FullFeature {
         None
     }
 
-    /// Whether the task waits for data or for memory.
+    /// Whether the task is waiting for data or for memory.
     fn waits_here(&self, tag: u32) -> bool {
         let mut reads = self.parked_reads.iter();
         self.writes.contains_key(&tag) || reads.any(|read| read.task.expectation.task_tag == tag)
     }
 
-    /// Executes a command that takes no data. What it reads is paid for before the device is asked.
+    /// Executes a command without write data. Memory for its read data is reserved before the
+    /// device is called.
     fn read(&mut self, task: Task, command: Command) {
         let port = self.entry.session.port.as_ref();
         let bytes = port.map_or(0, |port| port.target.read_bytes(&port.nexus, &command));
@@ -126,7 +127,7 @@ impl FullFeature {
             command,
             bytes,
         });
-        // Those that came earlier wait already, and are woken.
+        // Earlier reads are already waiting, and will be woken.
         if self.parked_reads.len() == 1 {
             self.retry_parked_reads();
         }
@@ -144,7 +145,7 @@ impl FullFeature {
         }
     }
 
-    /// Executes a command, and remembers it if it goes on elsewhere.
+    /// Executes a command, and stores it if it continues on another thread.
     fn run(
         &mut self,
         task: Task,
@@ -171,8 +172,8 @@ impl FullFeature {
         }
     }
 
-    /// Begins to collect the data of a command; without a `landing` place and a plan for data it
-    /// is only drained.
+    /// Starts to collect the data of a command; without a `landing` and a data plan it is only
+    /// drained.
     fn collect(
         &mut self,
         task: Task,
@@ -203,7 +204,7 @@ impl FullFeature {
         };
         let tag = request.task_tag;
         if wanted > unsolicited {
-            // What has to be asked for is paid for first.
+            // Memory is reserved before data is requested.
             let waker = &self.execution.connection.waker;
             write.reservation = self.server.budget.reserve_or_wake(wanted.into(), waker);
         }
@@ -223,7 +224,7 @@ impl FullFeature {
         self.advance(tag);
     }
 
-    /// Asks for more data, or goes on with a command whose data is complete.
+    /// Requests more data, or continues a command with complete data.
     fn advance(&mut self, tag: u32) {
         let Some(write) = self.writes.get_mut(&tag) else {
             return;
@@ -255,7 +256,7 @@ impl FullFeature {
         }
     }
 
-    /// Memory may be free again for tasks that wait for it.
+    /// Retries tasks that are waiting for memory.
     pub(crate) fn retry_parked(&mut self) {
         self.retry_parked_reads();
         if !self.has_segment() {
@@ -282,7 +283,7 @@ impl FullFeature {
         }
     }
 
-    /// A whole Data-Out.
+    /// Handles a whole Data-Out.
     pub(crate) fn data_out(&mut self, out: &DataOutHeader, header: &Header, data: &[u8]) {
         if let Some(kept) = self.held.get_mut(&out.task_tag) {
             let bytes: usize = kept.iter().map(|pdu| pdu.data.len()).sum();
@@ -305,8 +306,8 @@ impl FullFeature {
         self.data_arrived(out.task_tag);
     }
 
-    /// Where the data of a Data-Out goes. Data of a task that is not known (it was aborted) goes
-    /// nowhere.
+    /// Returns the destination of the data of a Data-Out. Data of an unknown task (it was aborted)
+    /// is discarded.
     pub(crate) fn place_data(&mut self, out: &DataOutHeader, count: usize) -> Place {
         let tag = out.task_tag;
         let nowhere = Place::Task {
@@ -328,12 +329,12 @@ impl FullFeature {
         }
     }
 
-    /// All of a Data-Out is where it belongs.
+    /// Handles the end of a stored Data-Out.
     pub(crate) fn data_arrived(&mut self, tag: u32) {
         self.advance(tag);
     }
 
-    /// A Data-Out came damaged: its task fails when all its data has come.
+    /// Handles a Data-Out with a wrong digest: its task fails when all its data has arrived.
     pub(crate) fn data_digest_failed(&mut self, header: &Header, tag: u32) {
         self.reject(header, RejectReason::DataDigestError);
         if let Some(write) = self.writes.get_mut(&tag) {
@@ -343,7 +344,7 @@ impl FullFeature {
         }
     }
 
-    /// Aborts tasks of this connection. Aborted tasks are not answered.
+    /// Aborts tasks of this connection. No response is sent for an aborted task.
     pub(crate) fn abort(&mut self, abort: &Abort) {
         let matches = |tag: u32, unit: Option<u16>| match abort.scope {
             Scope::Task(wanted) => wanted == tag,
@@ -372,7 +373,7 @@ impl FullFeature {
         }
     }
 
-    /// A task management function.
+    /// Handles a task management function.
     pub(crate) fn task_management(&mut self, request: &TaskManagement) {
         let function = match request.function {
             Function::AbortTask => return self.abort_task(request),
@@ -428,7 +429,7 @@ impl FullFeature {
         }
     }
 
-    /// Section 11.5.1: a task that is not known is either still to come, or over.
+    /// Section 11.5.1: an unknown task is either not received yet, or complete.
     fn abort_task(&mut self, request: &TaskManagement) {
         let tag = request.referenced_tag;
         let runs = self
@@ -454,7 +455,7 @@ impl FullFeature {
         });
     }
 
-    /// Answers a function when the last task that it aborts has ended.
+    /// Sends the response of a function when the last aborted task has ended.
     fn function_barrier(
         &self,
         request: &TaskManagement,
@@ -463,7 +464,7 @@ impl FullFeature {
     ) -> std::sync::Arc<Barrier> {
         let header = response::task_management(request.task_tag, response);
         let execution = self.execution.clone();
-        // The answer counts as pending, so that the connection waits for it.
+        // The response counts as pending, so that the connection waits for it.
         let pending = self.outbound.pending();
         Barrier::new(move || {
             execution.sender.send(header, Vec::new(), Numbering::Status);

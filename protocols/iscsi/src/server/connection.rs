@@ -1,4 +1,4 @@
-//! A connection from accept to end: login first, then full-feature phase.
+//! A connection from accept to close: login first, then full-feature phase.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -23,16 +23,16 @@ use crate::protocol::parameters::SessionParameters;
 use crate::protocol::request::{LoginRequest, Request};
 use crate::protocol::response::LoginStatus;
 
-/// The receive buffer: a command with the largest first burst fits, and many small ones.
+/// The receive buffer has room for a command with the largest first burst, or for many small ones.
 pub(crate) const BUFFER_BYTES: usize = 128 * 1024;
-/// Largest data segment of a login request (RFC 7143, section 13.12).
+/// Maximum data segment of a login request (RFC 7143, section 13.12).
 const LOGIN_SEGMENT_BYTES_MAX: usize = 8192;
-/// Random bytes of one login: an identifier and the longest challenge, with some to spare.
+/// Random bytes of one login: an identifier and the longest challenge, with reserve.
 const RANDOM_BYTES: usize = 64;
-/// Time for the answer that refuses a login.
+/// Time-out of the response that refuses a login.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Serves one connection to its end.
+/// Serves one connection until it is closed.
 pub(crate) fn serve(server: &Arc<Shared>, portal: DesiredPortal, connection: Arc<Connection>) {
     let Some((remote, local)) = ends_of(&connection) else {
         return;
@@ -83,13 +83,13 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: DesiredPortal, connection: Arc
     }
 }
 
-/// Answers the login's questions for one connection.
+/// The directory for the login of one connection.
 struct Gate<'a> {
     server: &'a Arc<Shared>,
     portal: DesiredPortal,
     remote: IpAddr,
     local: IpAddr,
-    /// What the initiator is asked to prove.
+    /// The credentials that the initiator had to use.
     asked: RefCell<Option<Chap>>,
 }
 
@@ -138,8 +138,8 @@ impl Directory for Gate<'_> {
 }
 
 impl Gate<'_> {
-    /// Whether the login could begin now as it did. A rule that was changed during it ends the sessions that
-    /// there are, and this one may have come too late for that.
+    /// Whether the login would still be admitted in the same way. A change of the rules ends
+    /// existing sessions, and this one may have been created too late for that.
     fn still_admits(&self, agreed: &Agreed) -> bool {
         let proven = self.asked.take();
         let SessionKind::Normal { target, .. } = &agreed.kind else {
@@ -151,7 +151,7 @@ impl Gate<'_> {
         }
     }
 
-    /// The SCSI side of a new session.
+    /// Opens the SCSI side of a new session.
     fn open_port(&self, agreed: &Agreed) -> Option<Port> {
         let SessionKind::Normal {
             target,
@@ -172,7 +172,7 @@ impl Gate<'_> {
     }
 }
 
-/// Plays the login. `None` when the connection ends without one.
+/// Handles the login. Returns `None` if the connection is closed without one.
 fn log_in(
     gate: &Gate<'_>,
     connection: &Arc<Connection>,
@@ -212,7 +212,7 @@ fn log_in(
     }
 }
 
-/// Joins or makes the session and sends the last login answer.
+/// Joins or creates the session and sends the last login response.
 fn enter(
     gate: &Gate<'_>,
     connection: &Arc<Connection>,
@@ -235,7 +235,8 @@ fn enter(
         || gate.open_port(&agreed),
     );
     let entered = entered.and_then(|entry| {
-        // Asked when the session is in the table: whoever changes the rules sees it there, or is seen here.
+        // Checked when the session is in the table: a concurrent change of the rules finds it
+        // there, or is detected here.
         if gate.still_admits(&agreed) {
             return Ok(entry);
         }
@@ -258,7 +259,8 @@ fn enter(
     }
 }
 
-/// An initiator tries again every few seconds for as long as a device hangs: that is told once in a while.
+/// An initiator retries every few seconds for as long as a device hangs, so the log lines are
+/// limited.
 fn tell_of_refusal(gate: &Gate<'_>, connection: &Connection, agreed: &Agreed, status: LoginStatus) {
     let (peer, initiator) = (&connection.peer, &agreed.initiator);
     if status != LoginStatus::TargetError {

@@ -1,5 +1,5 @@
-//! What a server is wished to serve: targets, portals, rules. Plain data; [`super::IscsiServer`]
-//! compares it with what runs and applies the difference.
+//! The desired state of a server: targets, portals, rules. Plain data; [`super::IscsiServer`]
+//! compares it with the current state and applies the difference.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use units::{IscsiName, Network};
 
 use crate::protocol::chap::Chap;
 
-/// Everything that a server should serve.
+/// The desired state of a server.
 #[derive(Clone, Default)]
 pub struct DesiredState {
     /// Targets; names are unique.
     pub targets: Vec<DesiredTarget>,
     /// Portals; addresses are unique.
     pub portals: Vec<DesiredPortal>,
-    /// What discovery sessions authenticate themselves with; `None` lets everybody ask for targets.
+    /// The credentials for discovery sessions; `None` allows discovery without authentication.
     pub discovery: Option<Chap>,
 }
 
@@ -24,16 +24,16 @@ pub struct DesiredState {
 pub struct DesiredTarget {
     /// Its name.
     pub name: IscsiName,
-    /// Portal groups that it is reached by; empty means all.
+    /// Portal groups that serve it; empty means all.
     pub portal_groups: Vec<u16>,
-    /// Who may use it.
+    /// Its access rule.
     pub access: Access,
     /// Its logical units.
     pub target: Arc<scsi::Target>,
 }
 
 impl DesiredTarget {
-    /// Whether it is reached by portal group `group`.
+    /// Whether portal group `group` serves it.
     pub fn is_in_group(&self, group: u16) -> bool {
         self.portal_groups.is_empty() || self.portal_groups.contains(&group)
     }
@@ -42,14 +42,15 @@ impl DesiredTarget {
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DesiredPortal {
-    /// Address and port; it need not exist on this machine yet. Port 0 takes a free one.
+    /// Address and port; this host need not have it yet. Port 0 selects a free one.
     pub address: SocketAddr,
     /// Portal group tag.
     pub group: u16,
 }
 
 impl DesiredPortal {
-    /// Whether it takes a connection to our address `local`: it is that address, or every one of its family.
+    /// Whether it accepts a connection to the local address `local`: it is that address, or the
+    /// wildcard of its family.
     pub fn takes(&self, local: SocketAddr) -> bool {
         let (ip, here) = (self.address.ip(), local.ip());
         let is_any = ip.is_unspecified() && ip.is_ipv4() == here.is_ipv4();
@@ -57,31 +58,31 @@ impl DesiredPortal {
     }
 }
 
-/// Which initiators may log in, by their names.
+/// The initiator names that may log in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Initiators {
-    /// Nobody said: with neither networks nor CHAP either, only loopback portals let anyone in.
+    /// Not specified: with neither networks nor CHAP, only loopback portals accept initiators.
     #[default]
     Unspecified,
-    /// Every name, from everywhere.
+    /// Every name.
     Everyone,
-    /// These.
+    /// Only these.
     Listed(Vec<IscsiName>),
 }
 
-/// An access rule. All parts that are given must hold.
+/// An access rule. All specified parts must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// By name.
+    /// The initiator names.
     pub initiators: Initiators,
-    /// By the client's address; empty means any.
+    /// The client networks; empty means any.
     pub networks: Vec<Network>,
-    /// By secret.
+    /// The CHAP credentials.
     pub chap: Option<Chap>,
 }
 
 impl Access {
-    /// The one word that opens a target to everybody.
+    /// A rule that admits every initiator.
     pub fn everyone() -> Self {
         Self {
             initiators: Initiators::Everyone,
@@ -89,8 +90,8 @@ impl Access {
         }
     }
 
-    /// Whether `initiator`, coming from `remote` to our address `local`, may try to log in. It
-    /// may still have to authenticate itself.
+    /// Whether `initiator` may log in from `remote` to the local address `local`. It may still have
+    /// to authenticate.
     pub fn allows(&self, initiator: &IscsiName, remote: IpAddr, local: IpAddr) -> bool {
         let remote_fits = self.networks.is_empty()
             || self.networks.iter().any(|network| network.contains(remote));

@@ -1,5 +1,5 @@
-//! Executing commands: at once where nothing has to wait, else on a worker; flushing where the
-//! answer must be durable; answering.
+//! Executes commands: immediately if they do not block, otherwise on a worker; flushes if the
+//! response must be durable; sends responses.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use super::sender::{Expectation, Sender};
 use super::sessions::Session;
 use super::shared::Shared;
 
-/// What every task of a connection needs to be executed and answered from any thread.
+/// The context that a task of a connection needs to be executed and completed on any thread.
 #[derive(Clone)]
 pub(crate) struct Execution {
     pub(crate) server: Arc<Shared>,
@@ -26,7 +26,7 @@ pub(crate) struct Execution {
     pub(crate) connection: Arc<Connection>,
 }
 
-/// What a command counts as.
+/// The counter of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Read,
@@ -35,7 +35,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// By operation code, as the table of commands has it.
+    /// Returns the kind by operation code, according to the command table.
     pub(crate) fn of(opcode: u8) -> Self {
         match scsi::opcodes::by_opcode(opcode) {
             Some(Op::Read) => Self::Read,
@@ -45,12 +45,12 @@ impl Work {
     }
 }
 
-/// A command that is to be answered.
+/// A command without a response yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) work: Work,
     pub(crate) lun: scsi::Lun,
-    /// An immediate command has no place in the window.
+    /// An immediate command has no slot in the window.
     pub(crate) immediate: bool,
     pub(crate) expectation: Expectation,
     /// When it arrived.
@@ -58,8 +58,8 @@ pub(crate) struct Task {
 }
 
 impl Execution {
-    /// Executes a command on its connection's thread. `may_flush` allows to wait for a flush
-    /// here, when nobody needs the thread meanwhile. A task that goes on elsewhere is returned.
+    /// Executes a command on its connection's thread. `may_flush` permits to block on a flush here,
+    /// when the thread has no other work. Returns a task that continues on another thread.
     pub(crate) fn run(
         &self,
         task: Task,
@@ -86,7 +86,7 @@ impl Execution {
             Executed::Durable { device, then } => {
                 let group = self.server.flush_groups.of(&device);
                 if may_flush {
-                    // What is queued must not wait for the disk.
+                    // Queued responses must not wait for the disk.
                     self.sender.outbound.flush_now();
                     self.connection.note_absence();
                     if let Some(flushed) = group.flush_here() {
@@ -121,8 +121,8 @@ impl Execution {
                     false => workers.submit(job),
                 };
                 if let Err(job) = submitted {
-                    // All workers are busy: waiting here is the back-pressure. What the others
-                    // may wait for, loans in the queue, must not wait with it.
+                    // All workers are busy: blocking here is the back-pressure. Queued loans must
+                    // not be delayed, because workers may be blocked on them.
                     self.sender.outbound.flush_now();
                     self.connection.note_absence();
                     job();
@@ -143,12 +143,12 @@ impl Execution {
         }
     }
 
-    /// Answers a command: its place in the window is free again.
+    /// Sends the response to a command and frees its slot in the window.
     pub(crate) fn answer(&self, task: &Task, outcome: Outcome) {
         self.answer_paid(task, outcome, None);
     }
 
-    /// The same; `reservation` pays for the data until it is sent.
+    /// Like [`Self::answer`]; `reservation` covers the data until it is sent.
     fn answer_paid(&self, task: &Task, mut outcome: Outcome, reservation: Option<Reservation>) {
         self.count(task, &outcome);
         if outcome.abort.is_empty() {
@@ -169,7 +169,7 @@ impl Execution {
         }
     }
 
-    /// The connection is over: the command has no effect and no answer.
+    /// Completes a command of a closed connection without effect and without a response.
     pub(crate) fn forget(&self, task: &Task) {
         if !task.immediate {
             self.session.release();
@@ -197,15 +197,15 @@ impl Execution {
         }
     }
 
-    /// Sends from a thread that is not the connection's.
+    /// Sends from a thread other than the connection's.
     pub(crate) fn send_elsewhere(&self) {
         if self.sender.outbound.flush_now() == Flushed::Blocked {
             self.connection.waker.wake();
         }
     }
 
-    /// The device is gone: an error would make the initiator give up, a lost session makes it
-    /// try again.
+    /// The device is gone: an error would cause the initiator to fail the I/O, a lost session
+    /// causes a retry.
     pub(crate) fn drop_session(&self) {
         self.session.drop_connections();
     }
@@ -237,19 +237,20 @@ impl Execution {
     }
 }
 
-/// A task on its way through other threads.
+/// A task on another thread.
 struct Elsewhere {
     execution: Execution,
     task: Task,
     running: Arc<RunningTask>,
-    /// Given back when the answer is queued.
+    /// Dropped when the response is queued.
     pending: Pending,
     /// Memory of the data, until it is written or sent.
     reservation: Option<Reservation>,
 }
 
 impl Elsewhere {
-    /// A read that was begun has ended. On a thread that must not wait, and that other connections need, too.
+    /// Handles the end of an asynchronous read. Runs on a thread that must not block, and that
+    /// other connections need, too.
     fn has_read(mut self, executed: Executed) {
         match executed {
             Executed::Done(outcome) => {
@@ -264,7 +265,7 @@ impl Elsewhere {
                 let execution = self.execution.clone();
                 let change = self.execution.connection.standing.change();
                 let job = Box::new(move || self.work(*again, change));
-                // Bounded by the session's window. A server that ends has no worker any more.
+                // Bounded by the session's window. A server that is stopping has no workers.
                 if !server.workers.submit_always(job) {
                     execution.drop_session();
                 }
@@ -275,7 +276,7 @@ impl Elsewhere {
         }
     }
 
-    /// On a worker: waits as long as it takes, unless the initiator has left meanwhile.
+    /// Executes the command on a worker, unless the initiator has left. May block.
     fn work(mut self, pending: scsi::Pending, change: Change) {
         if self.execution.connection.ends_if_left() {
             return self.finish(Execution::forget);
@@ -296,14 +297,14 @@ impl Elsewhere {
                     None => self.wait_for_flush(&group, then),
                 }
             }
-            // Of a connection alone: its session may go on with others.
+            // Applies to this connection only: its session may continue with other connections.
             Executed::DropSession if self.execution.connection.standing.is_over() => {
                 self.finish(Execution::forget);
             }
             Executed::DropSession => self.finish(|execution, _| execution.drop_session()),
             Executed::Reading(reading) => reading.finish(move |executed| self.has_read(executed)),
             Executed::WouldBlock(again) => {
-                // Not after it was told that it may block; but it must not be lost either.
+                // Not expected after it was permitted to block, but it must not be lost either.
                 debug_assert!(false, "a command that may block would block");
                 let change = self.execution.connection.standing.change();
                 self.work(*again, change);
@@ -311,8 +312,8 @@ impl Elsewhere {
         }
     }
 
-    /// Answers after the next flush of `group`. One flush ends many tasks: only the last of the
-    /// connection sends, the others leave that to the connection's thread.
+    /// Sends the response after the next flush of `group`. One flush completes many tasks: only the
+    /// last one of the connection sends, the earlier ones leave that to the connection's thread.
     fn wait_for_flush(self, group: &FlushGroup, then: Outcome) {
         self.execution
             .sender
@@ -341,8 +342,8 @@ impl Elsewhere {
         drop(ended);
     }
 
-    /// Queues the answer. What comes back is to be dropped when it was sent: aborts that waited
-    /// for this task, and the sign that it is pending.
+    /// Queues the response. The result must be dropped after it is sent: aborts that were waiting
+    /// for this task, and the mark that it is pending.
     fn end(self, answer: impl FnOnce(&Execution, &Task)) -> (Vec<Arc<Barrier>>, Pending) {
         let (may_answer, barriers) = self.running.end();
         if may_answer {

@@ -1,19 +1,19 @@
-//! Cutting a stream of bytes into PDUs.
+//! Splits a byte stream into PDUs.
 
 use crate::protocol::digest::{DIGEST_BYTES, RunningDigest, digest};
 use crate::protocol::header::{HEADER_BYTES, Header, padding};
 use serving::InlineBytes;
 
-/// How PDUs look on a connection.
+/// The format of PDUs on a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Framing {
     pub(crate) header_digest: bool,
     pub(crate) data_digest: bool,
-    /// Our MaxRecvDataSegmentLength.
+    /// The target's MaxRecvDataSegmentLength.
     pub(crate) segment_bytes_max: usize,
 }
 
-/// A stream that cannot be cut any further: only closing helps.
+/// A stream that can no longer be split: the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FramingError {
     #[error("wrong header digest")]
@@ -50,7 +50,7 @@ impl Front {
         &input[self.head_bytes..self.head_bytes + self.data_bytes]
     }
 
-    /// Whether the data digest is right; `input` has the whole PDU.
+    /// Whether the data digest is correct; `input` has the whole PDU.
     pub(crate) fn has_right_data_digest(&self, input: &[u8], framing: &Framing) -> bool {
         if !framing.data_digest || self.data_bytes == 0 {
             return true;
@@ -62,7 +62,7 @@ impl Front {
 }
 
 impl Framing {
-    /// Looks at the front of `input`; `None` until all of the header is there.
+    /// Decodes the front of `input`; `None` until the header is complete.
     pub(crate) fn front(&self, input: &[u8]) -> Result<Option<Front>, FramingError> {
         let Some(bytes) = input.first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
@@ -93,30 +93,30 @@ impl Framing {
         }))
     }
 
-    /// Bytes still to come of the PDU at the front of `input`, as far as its header tells.
+    /// Returns the missing bytes of the PDU at the front of `input`, as far as its header is known.
     pub(crate) fn missing(&self, input: &[u8]) -> usize {
         match self.front(input) {
             Ok(Some(front)) => front.total().saturating_sub(input.len()),
-            // A wrong header is refused by whoever consumes it.
+            // A wrong header is refused when it is consumed.
             Ok(None) | Err(_) => 0,
         }
     }
 }
 
-/// Where the rest of a long data segment goes.
+/// Destination of the rest of a long data segment.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Into the buffers of a task: `keep` more bytes from `offset`.
+    /// The buffers of a task: `keep` more bytes from `offset`.
     Task {
         tag: u32,
         offset: usize,
         keep: usize,
     },
-    /// Into memory, because the whole PDU is needed at once.
+    /// Memory, because the whole PDU is needed at once.
     Gather { ahs: Vec<u8>, data: Vec<u8> },
 }
 
-/// A data segment that is longer than what is in the input buffer.
+/// A data segment that exceeds the input buffer.
 pub(crate) struct Segment {
     pub(crate) header: Header,
     pub(crate) place: Place,
@@ -140,17 +140,17 @@ impl Segment {
         }
     }
 
-    /// Bytes of data still to come.
+    /// Missing bytes of data.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// How many of the first bytes of `input` are data of this segment.
+    /// Number of leading bytes of `input` that belong to this segment.
     pub(crate) fn data_in(&self, input: &[u8]) -> usize {
         self.left.min(input.len())
     }
 
-    /// Data arrived and was put where it belongs.
+    /// Records data that was stored.
     pub(crate) fn took(&mut self, data: &[u8]) {
         if let Some(digest) = &mut self.digest {
             digest.update(data);
@@ -158,12 +158,12 @@ impl Segment {
         self.skip(data.len());
     }
 
-    /// Whether someone has to show the data to [`took`](Self::took).
+    /// Whether the data must be passed to [`took`](Self::took).
     pub(crate) fn wants_to_see(&self) -> bool {
         self.digest.is_some()
     }
 
-    /// Like [`took`](Self::took), for data that nobody needs to see.
+    /// Like [`took`](Self::took), for data that need not be inspected.
     pub(crate) fn skip(&mut self, count: usize) {
         self.left -= count;
         if let Place::Task { offset, keep, .. } = &mut self.place {
@@ -173,7 +173,7 @@ impl Segment {
         }
     }
 
-    /// Takes padding and digest from `input` once the data is complete; returns how much.
+    /// Consumes padding and digest from `input` after the data. Returns their size.
     pub(crate) fn take_trailer(&mut self, input: &[u8]) -> usize {
         debug_assert_eq!(self.left, 0);
         let count = self.trailer_left.min(input.len());
@@ -186,7 +186,7 @@ impl Segment {
         self.left == 0 && self.trailer_left == 0
     }
 
-    /// Whether the digest is right, once complete.
+    /// Whether the digest of a complete segment is correct.
     pub(crate) fn has_right_digest(&self) -> bool {
         let Some(mut digest) = self.digest else {
             return true;
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(
             FRAMING.missing(&next[..60]),
             0,
-            "a wrong header tells nothing"
+            "a wrong header has no length"
         );
     }
 

@@ -1,5 +1,4 @@
-//! The full-feature phase of a connection: its loop, its timers, and the PDUs that are not about
-//! SCSI data.
+//! The full-feature phase of a connection: its loop, its timers, and the PDUs other than SCSI data.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,46 +23,46 @@ use crate::protocol::response::{self, AsyncEvent, LogoutResponse, RejectReason};
 use crate::protocol::serial::Serial;
 use crate::protocol::text::{Accumulator, Answers, parse};
 
-/// A Data-Out segment longer than this is received straight into the task's buffers.
+/// A longer Data-Out segment is received directly into the task's buffers.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
-/// A write of so many bytes counts as bulk data.
+/// A write of this size counts as bulk data.
 const BULK_BYTES_MIN: usize = 64 * 1024;
-/// What is received at once beyond known places while bulk data comes in.
+/// Bytes received beyond known destinations during bulk data.
 const BULK_APPETITE_BYTES: usize = 4096;
 /// Bytes that are queued between two attempts to send them.
 const SEND_EARLY_BYTES: usize = 512 * 1024;
-/// Time for the last answers of an orderly end.
+/// Time-out of the last responses before an orderly close.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How often it is told that operations of a closed connection do not end: their session's
-/// successor must not start before they do.
+/// Interval of the log lines about hanging operations of a closed connection: a new session must
+/// not start before they complete.
 const AFTERMATH: Duration = Duration::from_secs(600);
 
 /// Why the full-feature phase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The connection was logged out alone.
+    /// Only the connection was logged out.
     ConnectionLogout,
     /// The session was logged out.
     SessionLogout,
-    /// The server drains.
+    /// The server is drained.
     Drained,
-    /// The connection broke, or was dropped.
+    /// The connection failed or was dropped.
     Broken,
 }
 
-/// What consuming input needs next.
+/// The requirement for consuming more input.
 #[derive(PartialEq, Eq)]
 enum Need {
     Input,
     Room,
 }
 
-/// A text exchange that is not over.
+/// An incomplete text exchange.
 struct TextExchange {
     task_tag: u32,
     transfer_tag: u32,
     request: Accumulator,
-    /// Answer not sent yet.
+    /// Unsent rest of the response.
     answer: VecDeque<u8>,
 }
 
@@ -81,28 +80,29 @@ pub(crate) struct FullFeature {
     pub(crate) execution: Execution,
     pub(crate) outbound: Arc<Outbound>,
     pub(crate) framing: Framing,
-    /// Commands that wait for data.
+    /// Commands that are waiting for data.
     pub(crate) writes: HashMap<u32, WriteTask>,
     /// Tags of parked writes, oldest first.
     pub(crate) parked: VecDeque<u32>,
-    /// Reads that wait for memory, oldest first. Bounded by the session's window and by the limit of immediate tasks.
+    /// Reads that are waiting for memory, oldest first. Bounded by the session's window and by the
+    /// limit of immediate tasks.
     pub(crate) parked_reads: VecDeque<ParkedRead>,
-    /// Commands that go on elsewhere.
+    /// Commands on other threads.
     pub(crate) running: HashMap<u32, Running>,
-    /// Commands that are held for their order, and the data that came for them meanwhile.
+    /// Commands that are held for their order, and data that has arrived for them.
     pub(crate) held: HashMap<u32, Vec<StoredPdu>>,
     pub(crate) next_transfer_tag: u32,
-    /// Nothing else waits for this thread.
+    /// This thread has no other work.
     pub(crate) quiet: bool,
-    /// Queued bytes over which they are sent before more requests are looked at.
+    /// Above this number of queued bytes they are sent before more requests are handled.
     send_mark: usize,
     negotiation: Negotiation,
     segment: Option<Segment>,
     text: Option<TextExchange>,
     last_input: Instant,
-    /// When something was asked for in a discovery session.
+    /// When the last text request of a discovery session arrived.
     last_text: Instant,
-    /// When to look for tasks whose data does not come.
+    /// When to check for tasks with missing data.
     data_check: Instant,
     ping: Option<(u32, Instant)>,
     drain_until: Option<Instant>,
@@ -142,7 +142,7 @@ impl FullFeature {
         }
     }
 
-    /// Serves until the connection ends, and leaves the session.
+    /// Serves until the connection is closed, and leaves the session.
     pub(crate) fn serve(mut self, link: &mut Link) -> End {
         self.handle_directive();
         let end = loop {
@@ -163,7 +163,7 @@ impl FullFeature {
                     self.last_input = Instant::now();
                     self.ping = None;
                     if self.last_input >= deadline {
-                        // A busy initiator does not put off what is due.
+                        // Due timers are handled even if the initiator is busy.
                         self.handle_timers();
                     }
                 }
@@ -182,7 +182,7 @@ impl FullFeature {
     }
 
     fn leave(mut self, link: &mut Link, end: End) {
-        // Tasks that wait for data or memory are over; their loans and reservations go back.
+        // Tasks that are waiting for data or memory are dropped, with their loans and reservations.
         self.writes.clear();
         for read in self.parked_reads.drain(..) {
             self.execution.forget(&read.task);
@@ -204,7 +204,7 @@ impl FullFeature {
         self.server.sessions.leave(&self.entry, orderly);
     }
 
-    /// Ends the connection because of its peer.
+    /// Closes the connection because of an error of its peer.
     pub(crate) fn complain(&mut self, what: &str) {
         if self.server.log_limit.allow() {
             tracing::warn!(
@@ -218,7 +218,7 @@ impl FullFeature {
     }
 
     fn receive(&mut self, link: &mut Link, deadline: Option<Instant>) -> std::io::Result<Turn> {
-        // Long data on its way is better left in the socket until its place is known.
+        // The rest of long data remains in the socket until its destination is known.
         let bulk = self
             .writes
             .values()
@@ -226,7 +226,7 @@ impl FullFeature {
         link.set_appetite(match (bulk, &self.segment) {
             (false, _) => BUFFER_BYTES,
             (true, Some(_)) => BULK_APPETITE_BYTES,
-            // A PDU that is gathered in the input buffer has its place there: all of it at once.
+            // A PDU that is gathered in the input buffer is received whole.
             (true, None) => self.framing.missing(link.bytes()) + BULK_APPETITE_BYTES,
         });
         let direct = self
@@ -313,12 +313,12 @@ impl FullFeature {
     }
 
     fn framing_failed(&mut self, error: &FramingError) {
-        // Section 7.7: after a wrong header the stream cannot be trusted any more.
+        // Section 7.7: after a wrong header digest the stream cannot be trusted.
         self.complain(&error.to_string());
     }
 
-    /// The PDU at the front is not complete. Prepares to receive the rest elsewhere if it is long;
-    /// `false` if the input buffer is the right place.
+    /// Handles an incomplete PDU at the front. Prepares to receive a long one to another
+    /// destination. Returns `false` if it belongs in the input buffer.
     fn begin_segment(&mut self, front: &Front, link: &mut Link) -> bool {
         let direct = front.header.opcode() == op::DATA_OUT
             && front.data_bytes >= DIRECT_BYTES_MIN
@@ -343,7 +343,7 @@ impl FullFeature {
         true
     }
 
-    /// Gives what is in the input buffer to the segment under way; returns how much it took.
+    /// Moves input to the current segment. Returns the number of consumed bytes.
     fn feed_segment(&mut self, input: &[u8]) -> usize {
         let Some(segment) = &mut self.segment else {
             return 0;
@@ -400,12 +400,12 @@ impl FullFeature {
         self.reject(header, RejectReason::DataDigestError);
     }
 
-    /// Whether a long data segment is under way.
+    /// Whether a long data segment is being received.
     pub(crate) fn has_segment(&self) -> bool {
         self.segment.is_some()
     }
 
-    /// Sends a Reject with the header of what is rejected.
+    /// Sends a Reject with the header of the rejected PDU.
     pub(crate) fn reject(&mut self, header: &Header, reason: RejectReason) {
         if self.server.log_limit.allow() {
             tracing::debug!(peer = %self.execution.connection.peer, ?reason, ?header, "rejected");
@@ -427,7 +427,7 @@ impl FullFeature {
             Request::DataOut(out) => {
                 return self.data_out(out, header, data);
             }
-            // A ping's answer has no place in the order.
+            // A reply to a ping has no command number.
             Request::NopOut(nop) if nop.task_tag == TAG_NONE => return,
             Request::NopOut(nop) => nop.cmd_sn,
             Request::Scsi(command) => command.cmd_sn,
@@ -466,8 +466,8 @@ impl FullFeature {
         )
     }
 
-    /// Handles a PDU whose turn it is. All but SCSI commands are over at once and free their
-    /// place in the window before they are answered.
+    /// Handles a PDU that is next in order. All except SCSI commands are complete immediately and
+    /// free their slot in the window before the response.
     fn deliver(&mut self, header: &Header, request: Request, data: &[u8]) {
         let immediate = header.is_immediate();
         if let Request::Scsi(command) = request {
@@ -485,7 +485,7 @@ impl FullFeature {
         }
     }
 
-    /// A held command is the next in order now.
+    /// Handles a held command that is now next in order.
     fn deliver_held(&mut self, pdu: &StoredPdu) {
         let following = self.held.remove(&pdu.header.task_tag()).unwrap_or_default();
         match Request::decode(&pdu.header, &pdu.ahs) {
@@ -498,7 +498,7 @@ impl FullFeature {
     }
 
     fn nop_out(&mut self, nop: &NopOut, data: &[u8]) {
-        // The answer's data must fit what the initiator takes.
+        // The data of the reply is limited by the initiator's MaxRecvDataSegmentLength.
         let count = data.len().min(self.execution.sender.segment_bytes_max());
         let header = response::nop_in(nop.lun, nop.task_tag, TAG_NONE, count);
         let data = data[..count].to_vec();
@@ -520,7 +520,7 @@ impl FullFeature {
             let sender = &self.execution.sender;
             return sender.send(header, Vec::new(), Numbering::Status);
         }
-        // The last answer: tasks that cannot be stopped end before it is sent.
+        // The last response: tasks that cannot be stopped complete before it is sent.
         let execution = self.execution.clone();
         let barrier = Barrier::new(move || {
             execution.sender.send(header, Vec::new(), Numbering::Status);
@@ -532,7 +532,7 @@ impl FullFeature {
         self.end = self.end.or(end);
     }
 
-    /// Another connection of the session is to be closed.
+    /// Closes another connection of the session.
     fn log_out_other(&self, cid: u16) -> LogoutResponse {
         let members = self.entry.session.connections();
         let Some(member) = members.iter().find(|member| member.cid == cid) else {
@@ -579,7 +579,7 @@ impl FullFeature {
         self.send_text(request, exchange);
     }
 
-    /// Sends as much of the answer as fits one PDU.
+    /// Sends as much of the response as fits one PDU.
     fn send_text(&mut self, request: &TextRequest, mut exchange: TextExchange) {
         let sender = &self.execution.sender;
         let count = exchange.answer.len().min(sender.segment_bytes_max());
@@ -617,8 +617,8 @@ impl FullFeature {
                 self.send_targets(value, &mut answers).ok()?;
                 continue;
             }
-            // Login answers NotUnderstood to every unknown key; here such a text is no
-            // negotiation at all, and initiators expect it to be rejected.
+            // A login responds NotUnderstood to every unknown key. Here such a text is not a
+            // negotiation, and initiators expect it to be rejected.
             if !is_legal(key) {
                 return None;
             }
@@ -651,7 +651,7 @@ impl FullFeature {
         self.handle_directive();
         self.execution.connection.note_absence();
         if self.execution.connection.left_meanwhile() {
-            // Held commands would be executed for nobody.
+            // Held commands would be executed without a connection for their response.
             self.end = Some(End::Broken);
             return;
         }
@@ -707,7 +707,7 @@ impl FullFeature {
         }
     }
 
-    /// When a discovery session ends if nothing is asked for.
+    /// When an idle discovery session is closed.
     fn idle_until(&self) -> Option<Instant> {
         let is_discovery = self.entry.session.kind == SessionKind::Discovery;
         is_discovery.then(|| self.last_text + self.server.limits.discovery_idle_time)
@@ -727,7 +727,7 @@ impl FullFeature {
             return;
         }
         if now >= self.data_check {
-            // Looked at twice in its time, so that no single task needs a timer.
+            // Checked twice per time-out, so that no single task needs a timer.
             self.data_check = now + limits.data_out_time / 2;
             let waits_too_long = |write: &WriteTask| {
                 !write.is_parked() && now.duration_since(write.progress) >= limits.data_out_time
@@ -754,7 +754,7 @@ impl FullFeature {
     }
 }
 
-/// The transfer tag after `tag`: any value but [`TAG_NONE`].
+/// Returns the transfer tag after `tag`: any value except [`TAG_NONE`].
 pub(crate) fn next_tag(tag: u32) -> u32 {
     match tag.wrapping_add(1) {
         TAG_NONE => 0,

@@ -1,4 +1,4 @@
-//! The bounds of a server, in one place.
+//! The limits of a server.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use serving::ConnectionLimits;
 
 use crate::protocol::parameters::Capabilities;
 
-/// Bounds and time-outs. The defaults suit a storage network.
+/// Limits and time-outs. The defaults suit a storage network.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections. Those in discovery count as not let in.
+    /// Connections. Those in discovery count as unauthenticated.
     pub connections: ConnectionLimits,
     /// Sessions in all.
     pub sessions_max: usize,
     /// Sessions of one initiator name.
     pub sessions_per_initiator_max: usize,
-    /// Unfinished ordinary commands of a session (its command window).
+    /// Pending ordinary commands of a session (its command window).
     pub tasks_per_session: u32,
-    /// Unfinished immediate commands of a connection.
+    /// Pending immediate commands of a connection.
     pub immediate_tasks_max: usize,
-    /// Bytes of commands that arrived early, held until a gap in CmdSN closes, for a session.
+    /// Bytes of a session's commands that arrived early and are held until a gap in CmdSN closes.
     pub held_bytes_max: usize,
-    /// A connection that is not logged in after so long is dropped.
+    /// Time-out of a login.
     pub login_time: Duration,
-    /// A discovery session that asks for nothing for so long is ended: anybody may have one.
+    /// Time-out of an idle discovery session, which needs no authentication.
     pub discovery_idle_time: Duration,
-    /// A connection that is silent for so long is pinged.
+    /// A connection is pinged after this time without input.
     pub ping_after: Duration,
-    /// A ping that is not answered after so long ends the connection.
+    /// Time-out of a ping.
     pub ping_answer_time: Duration,
-    /// Asked-for data that does not come for so long ends the connection.
+    /// Time-out of requested data.
     pub data_out_time: Duration,
-    /// A new login waits so long for the tasks of the session that it replaces.
+    /// Time that a new login waits for the tasks of the session that it replaces.
     pub reinstatement_time: Duration,
-    /// A peer that takes no answers for so long is dropped.
+    /// A peer that does not read for this time is dropped.
     pub stall_time: Duration,
-    /// What login offers.
+    /// The limits for the negotiation.
     pub capabilities: Capabilities,
 }
 

@@ -1,13 +1,14 @@
-//! A bound on how much a misbehaving client can make us log. Not by the crate `governor`, which does not count what it refuses.
+//! Limits the log lines that a misbehaving client can cause. The crate `governor` is not used,
+//! because it does not count suppressed lines.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Lines in one period.
+/// Maximum lines per period.
 const LINES_MAX: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Counts lines in a period and swallows those over the limit.
+/// Counts lines per period and suppresses those over the limit.
 #[derive(Debug)]
 pub(crate) struct LogLimit(Mutex<State>);
 

@@ -1,4 +1,4 @@
-//! Aborting tasks: what is to be aborted, and an answer that is sent when all of it has ended.
+//! Aborts of tasks: their scope, and a response that is sent when all aborted tasks have ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,14 +25,14 @@ impl Drop for Barrier {
     }
 }
 
-/// Which tasks of a connection.
+/// The tasks of a connection to abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The one with this tag.
+    /// The task with this tag.
     Task(u32),
-    /// All of a logical unit.
+    /// All tasks of a logical unit.
     Unit(u16),
-    /// All.
+    /// All tasks.
     All,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Abort {
     pub(crate) barrier: Arc<Barrier>,
 }
 
-/// A task that runs on another thread, as its connection knows it.
+/// The state of a task on another thread, shared with its connection.
 #[derive(Default)]
 pub(crate) struct RunningTask {
     aborted: AtomicBool,
@@ -53,7 +53,7 @@ pub(crate) struct RunningTask {
 }
 
 impl RunningTask {
-    /// Its answer will not be sent; `barrier` waits for its end.
+    /// Suppresses its response; `barrier` is held until it ends.
     pub(crate) fn abort(&self, barrier: &Arc<Barrier>) {
         let mut barriers = self.barriers.lock().expect("no holder panics");
         if !self.has_ended() {
@@ -66,8 +66,8 @@ impl RunningTask {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The task has ended. Whether it may be answered. What waited for it goes on when the result
-    /// is dropped.
+    /// Records the end of the task. Returns whether its response may be sent, and the barriers to
+    /// drop.
     pub(crate) fn end(&self) -> (bool, Vec<Arc<Barrier>>) {
         let mut barriers = self.barriers.lock().expect("no holder panics");
         self.ended.store(true, Ordering::Release);

@@ -33,7 +33,7 @@ pub use desired::{Access, DesiredPortal, DesiredState, DesiredTarget, Initiators
 pub use limits::Limits;
 pub use status::{ConnectionStatus, ServerStatus, SessionStatus};
 
-/// Time for connections to end after they were dropped.
+/// Time-out of dropped connections.
 const DROP_TIME: Duration = Duration::from_secs(5);
 
 /// An iSCSI target server. Dropping it drops all sessions.
@@ -46,24 +46,24 @@ pub struct IscsiServer {
 
 struct OpenPortal {
     desired: DesiredPortal,
-    /// The same, with the port that was really bound.
+    /// The portal with its actual port.
     portal: DesiredPortal,
     /// Accepts until it is dropped.
     _listener: Listener,
 }
 
-/// What [`IscsiServer::apply`] did.
+/// The result of [`IscsiServer::apply`].
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// Portals that could not be listened on; the others are served.
+    /// Portals without a listener; the remaining ones are served.
     pub failed: Vec<ListenError>,
-    /// Sessions that ended because they are no longer allowed.
+    /// Sessions that were dropped because they are no longer permitted.
     pub sessions_dropped: usize,
 }
 
 impl IscsiServer {
-    /// A server that serves nothing yet. `workers` take what has to wait for a disk, `budget`
-    /// bounds the bytes of writes in memory.
+    /// Creates a server without targets. `workers` execute blocking operations, `budget` bounds the
+    /// bytes of writes in memory.
     pub fn new(limits: Limits, workers: Arc<Workers>, budget: Arc<Budget>) -> Self {
         let sessions = Sessions::new(limits.sessions_max, limits.sessions_per_initiator_max);
         let shared = Shared {
@@ -87,14 +87,14 @@ impl IscsiServer {
         }
     }
 
-    /// The same, with sockets that may have connections already when they are wished for.
+    /// Adds sockets that may have accepted connections before they are configured.
     #[must_use]
     pub fn with_early(mut self, early: Arc<EarlySockets>) -> Self {
         self.early = early;
         self
     }
 
-    /// Makes what is served what the desired state says. Sessions that are still allowed notice nothing.
+    /// Applies the desired state. Sessions that are still permitted are not affected.
     pub fn apply(&self, desired: DesiredState) -> Applied {
         let mut listeners = self.listeners();
         let old = self.shared.configuration();
@@ -115,7 +115,7 @@ impl IscsiServer {
                 Err(error) => applied.failed.push(error),
             }
         }
-        // Whoever waits at a new portal finds all of it.
+        // Queued connections of a new portal find the complete configuration.
         let new = opened
             .iter()
             .map(|(desired, socket)| portal_of(desired, socket));
@@ -133,7 +133,7 @@ impl IscsiServer {
         }
 
         applied.sessions_dropped = self.drop_unwanted(&old);
-        // Units may be gone with their devices.
+        // Units may have been removed with their devices.
         self.shared.flush_groups.forget();
         applied
     }
@@ -167,7 +167,7 @@ impl IscsiServer {
         })
     }
 
-    /// Ends what the configuration no longer allows; returns the number of sessions.
+    /// Drops sessions that the configuration no longer permits. Returns their number.
     fn drop_unwanted(&self, old: &Configuration) -> usize {
         let configuration = self.shared.configuration();
         let mut dropped = 0;
@@ -190,7 +190,7 @@ impl IscsiServer {
         dropped
     }
 
-    /// The addresses that are listened on, with real ports and portal groups.
+    /// Returns the listening addresses with their actual ports, and the portal groups.
     pub fn portals(&self) -> Vec<(SocketAddr, u16)> {
         let listeners = self.listeners();
         let portals = listeners.iter().map(|open| open.portal);
@@ -199,9 +199,9 @@ impl IscsiServer {
             .collect()
     }
 
-    /// Tells initiators that the target is about to drop their sessions, and that they may log in again at
-    /// once (RFC 7143, section 11.9.1). An initiator that has never heard so waits as long as it
-    /// negotiated with DefaultTime2Wait, two seconds where nobody set anything.
+    /// Announces to initiators that the target is about to drop their sessions, and that they may
+    /// log in again immediately (RFC 7143, section 11.9.1). Otherwise an initiator waits for its
+    /// negotiated DefaultTime2Wait, two seconds by default.
     pub fn announce_end(&self) {
         for session in self.shared.sessions.list() {
             for member in session.connections() {
@@ -210,13 +210,14 @@ impl IscsiServer {
         }
     }
 
-    /// Makes sure that initiators whose portal's address went away hear nothing more; their number.
+    /// Silences connections of removed portal addresses, so that their initiators receive nothing
+    /// more. Returns their number.
     pub fn silence_withdrawn(&self) -> usize {
         self.connections.silence_withdrawn()
     }
 
-    /// Takes no more connections, asks initiators to log out, and drops those that have not done
-    /// so at `deadline`. Whether all ended.
+    /// Accepts no more connections, requests logouts, and drops connections that are left at
+    /// `deadline`. Returns whether all had ended.
     pub fn drain(&self, deadline: Instant) -> bool {
         self.listeners().clear();
         self.shared.sessions.close();
@@ -228,8 +229,8 @@ impl IscsiServer {
         self.drop_all_sessions()
     }
 
-    /// Ends all sessions at once without another answer, for a head that lost the pool. Whether
-    /// all operations under way ended soon.
+    /// Drops all sessions immediately without further responses, for a head that lost the pool.
+    /// Returns whether all pending operations ended soon.
     pub fn drop_all_sessions(&self) -> bool {
         self.listeners().clear();
         self.shared.sessions.close();
@@ -238,12 +239,12 @@ impl IscsiServer {
             .wait_until_empty(Instant::now() + DROP_TIME)
     }
 
-    /// The other ends of all connections, also of those that have not logged in.
+    /// Returns the peers of all connections, including those without a login.
     pub fn peers(&self) -> Vec<Peer> {
         self.connections.peers()
     }
 
-    /// Who is connected, and what was served.
+    /// Returns sessions and counters.
     pub fn status(&self) -> ServerStatus {
         status::status(&self.shared, &self.connections)
     }
@@ -255,7 +256,7 @@ impl Drop for IscsiServer {
     }
 }
 
-/// What is wished for, with the port that was really bound.
+/// Returns the configured portal with its actual port.
 fn portal_of(desired: &DesiredPortal, socket: &OpenSocket) -> DesiredPortal {
     let address = match socket.address() {
         ListenAddress::Tcp(address) => *address,
@@ -267,7 +268,7 @@ fn portal_of(desired: &DesiredPortal, socket: &OpenSocket) -> DesiredPortal {
     }
 }
 
-/// The portals that a connection may have come in by.
+/// Returns the portals that may have accepted a connection.
 fn portals_at<'a>(
     configuration: &'a Configuration,
     connection: &Connection,
@@ -280,14 +281,14 @@ fn portals_at<'a>(
     portals.filter(move |portal| local.is_some_and(|local| portal.takes(local)))
 }
 
-/// Whether a session may stay under a new configuration.
+/// Whether a session may remain under a new configuration.
 fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> bool {
     let SessionKind::Normal {
         target,
         portal_group,
     } = &session.kind
     else {
-        // A changed secret ends what the old one opened.
+        // A changed secret ends sessions of the old one.
         return old.discovery == new.discovery;
     };
     let Some(desired) = new.targets.get(target) else {
@@ -297,7 +298,7 @@ fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> boo
         .port
         .as_ref()
         .is_some_and(|port| Arc::ptr_eq(&port.target, &desired.target));
-    // A changed secret ends what the old one opened.
+    // A changed secret ends sessions of the old one.
     let same_secret = old
         .targets
         .get(target)

@@ -1,5 +1,5 @@
-//! How answers of a connection are numbered, digested, cut into PDUs and queued. Shared by the
-//! connection's thread and the workers.
+//! Numbers, digests, splits and queues the responses of a connection. Shared by the connection's
+//! thread and the workers.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,16 +15,16 @@ use crate::protocol::parameters::ConnectionParameters;
 use crate::protocol::response::{self, Numbers, Residual};
 use crate::protocol::serial::Serial;
 
-/// Whether an answer uses up a StatSN.
+/// Whether a response consumes a StatSN.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbering {
-    /// It carries a status: StatSN moves on.
+    /// It carries a status: StatSN is advanced.
     Status,
-    /// It shows the next StatSN only (R2T, and a NOP-In that is a ping of ours).
+    /// It only contains the next StatSN (R2T, and a NOP-In that is a ping of the target).
     Peek,
 }
 
-/// What full-feature phase adds to a sender.
+/// The state of a sender in full-feature phase.
 struct Established {
     session: Arc<Session>,
     header_digest: bool,
@@ -37,30 +37,30 @@ pub(crate) struct Sender {
     next_stat_sn: Mutex<Serial>,
     segment_bytes_max: AtomicU32,
     established: OnceLock<Established>,
-    /// Tasks that wait for a flush on another thread.
+    /// Tasks that are waiting for a flush on another thread.
     pub(crate) flushing: AtomicUsize,
 }
 
-/// What a command's answer says besides its outcome.
+/// The parts of a response that do not depend on its outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expectation {
     pub(crate) task_tag: u32,
     /// Bytes that the initiator offered.
     pub(crate) out_bytes: u32,
-    /// Bytes of those that the command takes; `None` if it takes no data.
+    /// Bytes of those that the command consumes; `None` if it has no write data.
     pub(crate) wanted_bytes: Option<u32>,
-    /// Bytes that the initiator takes.
+    /// Bytes that the initiator accepts.
     pub(crate) in_bytes: u32,
 }
 
-/// Data, and what pays for its memory.
+/// Data with the reservation of its memory.
 struct Paid {
     payload: Payload,
     reservation: Option<Reservation>,
 }
 
 impl Sender {
-    /// A sender during login.
+    /// Creates a sender for a login.
     pub(crate) fn new(outbound: Arc<Outbound>) -> Self {
         Self {
             outbound,
@@ -73,7 +73,7 @@ impl Sender {
         }
     }
 
-    /// Login is over: digests and the session's numbers from now on.
+    /// Enables digests and the session's numbers after the login.
     pub(crate) fn establish(&self, session: &Arc<Session>, parameters: &ConnectionParameters) {
         self.set_segment_bytes_max(parameters.initiator_segment_bytes_max);
         let first = self.established.set(Established {
@@ -84,7 +84,7 @@ impl Sender {
         debug_assert!(first.is_ok(), "a connection logs in once");
     }
 
-    /// The initiator declared another MaxRecvDataSegmentLength.
+    /// Sets a new MaxRecvDataSegmentLength of the initiator.
     pub(crate) fn set_segment_bytes_max(&self, bytes: u32) {
         self.segment_bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -93,7 +93,7 @@ impl Sender {
         self.segment_bytes_max.load(Ordering::Relaxed) as usize
     }
 
-    /// Queues a login answer with the numbers of a session that does not exist yet.
+    /// Queues a login response with the numbers of a session that does not exist yet.
     pub(crate) fn send_login(&self, mut header: Header, text: &[u8], window: (Serial, Serial)) {
         let mut stat_sn = self.next_stat_sn.lock().expect("no holder panics");
         Numbers {
@@ -131,8 +131,8 @@ impl Sender {
         self.outbound.push(answer);
     }
 
-    /// Queues the whole answer to a SCSI command: data, and the status with the last of it or
-    /// after it. `reservation` pays for the data until it is sent.
+    /// Queues the whole response to a SCSI command: data, and the status with the last Data-In or
+    /// after it. `reservation` covers the data until it is sent.
     pub(crate) fn send_outcome(
         &self,
         expectation: &Expectation,
@@ -167,7 +167,7 @@ impl Sender {
         self.send(header, sense_segment(outcome.sense), Numbering::Status);
     }
 
-    /// Queues Data-In PDUs; with `status` the last carries GOOD. Returns how many.
+    /// Queues Data-In PDUs; with `status` the last carries GOOD. Returns their number.
     fn send_data_in(
         &self,
         task_tag: u32,
@@ -183,7 +183,7 @@ impl Sender {
             Some(established) => established.session.parameters.max_burst_bytes as usize,
             None => count,
         };
-        // A length that is no multiple of four would need padding in the middle.
+        // Segments have a multiple of four bytes, because padding is only permitted at the end.
         let segment = (self.segment_bytes_max() & !3).min(burst);
         let mut headers = Vec::with_capacity(1);
         let mut at = 0;
@@ -228,7 +228,7 @@ impl Sender {
         data_in_count
     }
 
-    /// The digest of each segment, padding included; none if digests are off.
+    /// Returns the digest of each segment, including padding; none if digests are off.
     fn data_digests(&self, payload: &Payload, headers: &[(usize, usize, Header)]) -> Vec<[u8; 4]> {
         if !self.has_data_digest() {
             return Vec::new();
@@ -267,7 +267,7 @@ impl Sender {
             .is_some_and(|established| established.data_digest)
     }
 
-    /// Padding and, if agreed on, the digest of one data segment.
+    /// Appends padding and, if negotiated, the digest of one data segment.
     fn push_trailer(&self, tail: &mut InlineBytes, parts: &[&[u8]], count: usize) {
         let pad = &[0; 3][..padding(count)];
         tail.push(pad);
@@ -279,7 +279,7 @@ impl Sender {
         }
     }
 
-    /// A header with its digest.
+    /// Returns a header with its digest.
     fn sealed(&self, header: &Header) -> InlineBytes {
         let mut bytes = InlineBytes::new(&header.0);
         if self
@@ -305,7 +305,7 @@ impl Sender {
     }
 }
 
-/// SenseLength and the sense data (RFC 7143, section 11.4.7).
+/// Returns SenseLength and the sense data (RFC 7143, section 11.4.7).
 fn sense_segment(sense: Option<Vec<u8>>) -> Vec<u8> {
     let Some(sense) = sense else {
         return Vec::new();

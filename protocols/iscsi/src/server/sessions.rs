@@ -1,4 +1,4 @@
-//! Sessions: their command window, their connections, and the table of all of them.
+//! Sessions: their command window, their connections, and the table of all sessions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::protocol::response::LoginStatus;
 use crate::protocol::serial::Serial;
 use crate::protocol::window::{CommandWindow, Verdict};
 
-/// News that a connection's thread may leave unread.
+/// Maximum unread messages to a connection's thread.
 const NEWS_MAX: usize = 1024;
 
-/// A whole PDU that is kept.
+/// A stored PDU.
 #[derive(Debug)]
 pub(crate) struct StoredPdu {
     pub(crate) header: Header,
@@ -33,22 +33,22 @@ impl StoredPdu {
     }
 }
 
-/// News for a connection's thread.
+/// A message to a connection's thread.
 pub(crate) enum Message {
-    /// A command of this connection that was held is now the next in order.
+    /// A held command of this connection is now the next in order.
     Deliver(Box<StoredPdu>),
-    /// Tasks have to be aborted.
+    /// Tasks must be aborted.
     Abort(Abort),
-    /// The initiator is told that its session is about to end.
+    /// The initiator must be informed that its session is about to end.
     AnnounceEnd,
 }
 
-/// A connection as its session and the others in it see it.
+/// A connection from the view of its session and of the session's other connections.
 pub(crate) struct Member {
     pub(crate) cid: u16,
     pub(crate) connection: Arc<Connection>,
     inbox: Mutex<Vec<Message>>,
-    /// It was logged out by another connection, or a new one takes its place.
+    /// It was logged out by another connection, or a new one replaces it.
     ends_alone: AtomicBool,
 }
 
@@ -62,26 +62,26 @@ impl Member {
         }
     }
 
-    /// Leaves news and wakes the connection's thread.
+    /// Sends a message and wakes the connection's thread.
     pub(crate) fn tell(&self, message: Message) {
         let mut inbox = self.inbox.lock().expect("no holder panics");
         inbox.push(message);
         let overrun = inbox.len() > NEWS_MAX;
         drop(inbox);
         if overrun {
-            // Its thread is stuck: dropping the connection aborts everything at once.
+            // Its thread is stuck. Dropping the connection aborts all of its tasks.
             self.connection.direct(Directive::Drop);
         }
         self.connection.waker.wake();
     }
 
-    /// Ends this connection; its session goes on with the others.
+    /// Closes this connection; its session continues with the remaining ones.
     pub(crate) fn end_alone(&self) {
         self.ends_alone.store(true, Ordering::Release);
         self.connection.direct(Directive::Drop);
     }
 
-    /// Takes all news.
+    /// Returns all messages.
     pub(crate) fn news(&self) -> Vec<Message> {
         std::mem::take(&mut *self.inbox.lock().expect("no holder panics"))
     }
@@ -118,17 +118,17 @@ struct Order {
 
 enum Held {
     Command(Arc<Member>, Box<StoredPdu>),
-    /// Aborted before it came.
+    /// Aborted before it arrived.
     Nothing,
 }
 
-/// What to do with a numbered PDU.
+/// The action for a numbered PDU.
 pub(crate) enum Arrival {
-    /// Execute it now.
+    /// It must be executed now.
     Now,
-    /// It is held; a [`Message::Deliver`] brings it back.
+    /// It is held; a [`Message::Deliver`] returns it.
     Held,
-    /// Ignore it.
+    /// It must be ignored.
     Ignored,
 }
 
@@ -155,12 +155,12 @@ impl Session {
         (order.window.expected(), order.window.max())
     }
 
-    /// An ordinary command ended.
+    /// Frees the slot of a completed ordinary command.
     pub(crate) fn release(&self) {
         self.order().window.release();
     }
 
-    /// A numbered PDU came in over `member`; `store` makes a copy if it has to be held.
+    /// Handles a numbered PDU that arrived over `member`; `store` copies it if it must be held.
     pub(crate) fn arrive(
         &self,
         member: &Arc<Member>,
@@ -192,8 +192,8 @@ impl Session {
         }
     }
 
-    /// Task management refers to a command that has not come yet: it counts as received and
-    /// aborted if it is inside the window (RFC 7143, section 11.5.1). Whether it is.
+    /// Handles a task management reference to a command that has not arrived: it counts as received
+    /// and aborted if it is inside the window (RFC 7143, section 11.5.1). Returns whether it is.
     pub(crate) fn abort_unseen(&self, number: Serial, before: Serial) -> bool {
         let mut order = self.order();
         let inside = !number.is_before(order.window.expected())
@@ -209,12 +209,12 @@ impl Session {
         true
     }
 
-    /// Connections of the session.
+    /// Returns the connections of the session.
     pub(crate) fn connections(&self) -> Vec<Arc<Member>> {
         self.members().clone()
     }
 
-    /// Ends all connections at once, without a word.
+    /// Drops all connections immediately.
     pub(crate) fn drop_connections(&self) {
         self.closing.store(true, Ordering::Release);
         for member in self.connections() {
@@ -226,7 +226,7 @@ impl Session {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// A connection is over, and nothing of it is under way any more.
+    /// Removes a closed connection without pending operations.
     fn leave(&self, member: &Arc<Member>) -> bool {
         let mut members = self.members();
         members.retain(|other| !Arc::ptr_eq(other, member));
@@ -234,7 +234,7 @@ impl Session {
         members.is_empty()
     }
 
-    /// Waits until `gone` holds for the members, or `deadline`.
+    /// Waits until `gone` is true for the members, or until `deadline`.
     fn wait_for_members(&self, deadline: Instant, gone: impl Fn(&[Arc<Member>]) -> bool) -> bool {
         let mut members = self.members();
         while !gone(&members) {
@@ -252,7 +252,7 @@ impl Session {
 }
 
 impl Order {
-    /// Gives the held commands that are next in order to their connections.
+    /// Passes held commands that are next in order to their connections.
     fn deliver_held(&mut self) {
         while let Some(held) = self.held.remove(&self.window.expected().0) {
             self.window.advance();
@@ -280,7 +280,7 @@ struct Table {
     open: bool,
 }
 
-/// What a login joins or makes.
+/// The session and connection of a login.
 pub(crate) struct Entry {
     pub(crate) session: Arc<Session>,
     pub(crate) member: Arc<Member>,
@@ -294,7 +294,7 @@ impl Sessions {
                 next_tsih: 1,
                 open: true,
             }),
-            // Zero is not a session's id.
+            // Zero is not a valid session ID.
             sessions_max: sessions_max.min(usize::from(u16::MAX)),
             per_initiator_max,
         }
@@ -304,12 +304,12 @@ impl Sessions {
         self.table.lock().expect("no holder panics")
     }
 
-    /// All sessions, in no order.
+    /// Returns all sessions in any order.
     pub(crate) fn list(&self) -> Vec<Arc<Session>> {
         self.table().sessions.values().cloned().collect()
     }
 
-    /// Takes no more logins.
+    /// Accepts no more logins.
     pub(crate) fn close(&self) {
         self.table().open = false;
     }
@@ -318,7 +318,7 @@ impl Sessions {
         self.table().open
     }
 
-    /// The session `tsih` if it is that initiator's.
+    /// Returns the session `tsih` if it belongs to that initiator.
     pub(crate) fn find(
         &self,
         tsih: u16,
@@ -331,8 +331,8 @@ impl Sessions {
         (same && !session.is_closing()).then(|| Arc::clone(session))
     }
 
-    /// Joins a session, or makes one, replacing what RFC 7143 section 6.3.5 says it replaces.
-    /// `log_in` makes the SCSI side once the replaced session has ended.
+    /// Joins or creates a session, replacing the one that RFC 7143 section 6.3.5 requires. `log_in`
+    /// creates the SCSI side after the replaced session has ended.
     pub(crate) fn enter(
         &self,
         agreed: &Agreed,
@@ -392,8 +392,8 @@ impl Sessions {
         Ok(Entry { session, member })
     }
 
-    /// Ends the session that the same initiator port had with the same target port, and waits
-    /// until its commands are over, so that none of them overtakes the new session's.
+    /// Ends the session of the same initiator port with the same target port, and waits for its
+    /// commands, so that none of them is executed after those of the new session.
     fn end_replaced(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
         if agreed.kind == SessionKind::Discovery {
             return Ok(());
@@ -421,9 +421,9 @@ impl Sessions {
         Ok(())
     }
 
-    /// The initiator may have lost other sessions with the same target, of other initiator ports, and
-    /// repeat on the new one what they did not answer. What these asked for has an end before that.
-    /// Sessions that it has not lost are left alone.
+    /// The initiator may have lost other sessions with the same target, of other initiator ports,
+    /// and may retry their unacknowledged requests on the new one. So requests of the lost sessions
+    /// must complete first. Sessions that are not lost are not affected.
     fn let_lost_changes_end(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
         let SessionKind::Normal { target: own, .. } = &agreed.kind else {
             return Ok(());
@@ -444,8 +444,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// A connection is over, and nothing of it is under way any more. `orderly` after a logout of
-    /// this connection alone; otherwise the session ends with it, as ErrorRecoveryLevel 0 has it.
+    /// Removes a closed connection without pending operations. `orderly` after a logout of this
+    /// connection alone; otherwise the session ends with it, as ErrorRecoveryLevel 0 requires.
     pub(crate) fn leave(&self, entry: &Entry, orderly: bool) {
         let session = &entry.session;
         if !orderly && !entry.member.ends_alone.load(Ordering::Acquire) {
@@ -470,7 +470,7 @@ impl Table {
     }
 }
 
-/// Adds a connection to a session; one with the same id is replaced.
+/// Adds a connection to a session, replacing one with the same ID.
 fn join(
     session: Arc<Session>,
     member: Arc<Member>,
@@ -487,7 +487,7 @@ fn join(
         if others >= usize::from(session.parameters.max_connections) {
             return Err(LoginStatus::TooManyConnections);
         }
-        // Before the other leaves: a session without connections ends.
+        // Before the replaced one leaves, because a session without connections ends.
         members.push(Arc::clone(&member));
         replaced
     };

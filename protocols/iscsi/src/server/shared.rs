@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! State that all connections of a server share.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,18 +18,19 @@ use crate::protocol::chap::Chap;
 use crate::protocol::discovery::VisibleTarget;
 use crate::protocol::login::SessionKind;
 
-/// What is served now.
+/// The current configuration.
 #[derive(Default)]
 pub(crate) struct Configuration {
     pub(crate) targets: HashMap<IscsiName, DesiredTarget>,
-    /// With the ports that were really bound.
+    /// Portals with their actual ports.
     pub(crate) portals: Vec<DesiredPortal>,
-    /// What discovery sessions authenticate themselves with.
+    /// The credentials for discovery sessions.
     pub(crate) discovery: Option<Chap>,
 }
 
 impl Configuration {
-    /// What SendTargets shows to an initiator that came from `remote` to our address `local`.
+    /// Returns the SendTargets entries for an initiator that connected from `remote` to the local
+    /// address `local`.
     pub(crate) fn visible(
         &self,
         initiator: &IscsiName,
@@ -49,7 +50,7 @@ impl Configuration {
         visible
     }
 
-    /// A portal on the wildcard address is shown as the address that the initiator knows.
+    /// A portal on the wildcard address is listed with the address that the initiator used.
     fn portals_of(&self, target: &DesiredTarget, local: IpAddr) -> Vec<(SocketAddr, u16)> {
         let mut portals = Vec::new();
         for portal in &self.portals {
@@ -69,14 +70,14 @@ impl Configuration {
     }
 }
 
-/// Flushes of the devices that are in use.
+/// Flush groups of the devices in use.
 #[derive(Default)]
 pub(crate) struct FlushGroups(Mutex<HashMap<usize, Arc<FlushGroup>>>);
 
 impl FlushGroups {
-    /// The group of `device`.
+    /// Returns the group of `device`.
     pub(crate) fn of(&self, device: &SharedDevice) -> Arc<FlushGroup> {
-        // A group keeps its device alive, so that the address names no other one.
+        // A group holds its device, so that the address remains unique.
         let address = Arc::as_ptr(device).cast::<()>() as usize;
         let mut groups = self.0.lock().expect("no holder panics");
         let group = groups
@@ -85,13 +86,13 @@ impl FlushGroups {
         Arc::clone(group)
     }
 
-    /// Lets go of all devices; flushes under way end undisturbed.
+    /// Releases all devices; flushes in progress are not affected.
     pub(crate) fn forget(&self) {
         self.0.lock().expect("no holder panics").clear();
     }
 }
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) sessions: Sessions,
@@ -100,13 +101,13 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     pub(crate) flush_groups: FlushGroups,
     pub(crate) counters: Counters,
-    /// For complaints about clients.
+    /// Limits log lines about misbehaving clients.
     pub(crate) log_limit: LogLimit,
-    /// For logins and logouts.
+    /// Limits log lines about logins and logouts.
     pub(crate) session_log_limit: LogLimit,
-    /// Keeps refusals that an initiator runs into again and again out of the log.
+    /// Limits log lines about repeated refusals of an initiator.
     pub(crate) refusals: Refusals<IscsiName>,
-    /// When a drain ends; told to initiators.
+    /// The deadline of a drain, sent to initiators.
     pub(crate) drain_until: Mutex<Option<Instant>>,
 }
 
@@ -115,8 +116,8 @@ impl Shared {
         Arc::clone(&self.configuration.read().expect("no holder panics"))
     }
 
-    /// Asks every connection of the target behind `from` to abort what is in the given scope; a
-    /// task that cannot be stopped holds `barrier` until it ends. `except` does so itself.
+    /// Sends an abort of the given scope to every connection of the target behind `from`. A task
+    /// that cannot be stopped holds `barrier` until it ends. `except` handles its own tasks.
     pub(crate) fn abort_everywhere(
         &self,
         from: &Arc<Session>,
@@ -151,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Ends every session of the target that `session` is logged in to.
+    /// Drops every session of the target that `session` is logged in to.
     pub(crate) fn drop_sessions_like(&self, session: &Session) {
         let own = target_of(&session.kind);
         for other in self.sessions.list() {
@@ -169,7 +170,7 @@ fn target_of(kind: &SessionKind) -> Option<&IscsiName> {
     }
 }
 
-/// The addresses of both ends of a connection.
+/// Returns the addresses of both ends of a connection.
 pub(crate) fn ends_of(connection: &Connection) -> Option<(IpAddr, IpAddr)> {
     match connection.peer {
         Peer::Tcp { remote, local } => {
@@ -207,8 +208,8 @@ mod tests {
         }
     }
 
-    /// A wildcard portal is no address to connect to, and what an initiator may not use it does
-    /// not see.
+    /// A wildcard portal is not an address to connect to, and targets that an initiator may not use
+    /// are not listed.
     #[test]
     fn discovery_shows_reachable_portals_of_permitted_targets() {
         let nobody = Access {

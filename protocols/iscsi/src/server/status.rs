@@ -1,4 +1,4 @@
-//! What a server tells about itself.
+//! The status of a server.
 
 use serving::{Connections, CountersSnapshot, Peer};
 use units::IscsiName;
@@ -9,39 +9,39 @@ use crate::protocol::login::SessionKind;
 /// A connection of a session.
 #[derive(Clone, Debug)]
 pub struct ConnectionStatus {
-    /// The initiator's id for it.
+    /// The connection ID.
     pub cid: u16,
-    /// Who is connected.
+    /// The peer.
     pub peer: Peer,
 }
 
 /// A session.
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
-    /// The target's id for it.
+    /// The session ID of the target (TSIH).
     pub tsih: u16,
-    /// Who logged in.
+    /// The initiator.
     pub initiator: IscsiName,
-    /// To which target; `None` for a discovery session.
+    /// The target; `None` for a discovery session.
     pub target: Option<IscsiName>,
-    /// By which portal group.
+    /// The portal group.
     pub portal_group: Option<u16>,
     /// Its connections.
     pub connections: Vec<ConnectionStatus>,
-    /// What it did.
+    /// Counters of its commands.
     pub counters: CountersSnapshot,
 }
 
-/// A server.
+/// The status of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerStatus {
     /// Sessions, by their ids.
     pub sessions: Vec<SessionStatus>,
     /// Connections, logged in or not.
     pub connections: usize,
-    /// Connections refused because there were too many.
+    /// Connections refused by a limit.
     pub connections_refused: u64,
-    /// What was served since the start.
+    /// Counters since the start.
     pub counters: CountersSnapshot,
 }
 

@@ -1,4 +1,4 @@
-//! Commands that wait for data from the initiator.
+//! Commands that are waiting for data from the initiator.
 
 use std::io::IoSliceMut;
 use std::time::Instant;
@@ -10,54 +10,54 @@ use serving::Reservation;
 use super::execute::Task;
 use crate::protocol::transfer::{Transfer, TransferFault};
 
-/// Where the data of a task is collected.
+/// The destination of a task's data.
 pub(crate) enum Sink {
-    /// Nowhere: the command is answered already, or takes nothing.
+    /// None: the response is already sent, or the command has no write data.
     Nothing,
-    /// In memory.
+    /// Memory.
     Bytes(Vec<u8>),
-    /// In the engine's buffers.
+    /// The engine's buffers.
     Loan(Box<dyn WriteLoan>),
-    /// In memory until the budget allows to ask for the rest.
+    /// Memory, until the budget permits to request the rest.
     Parked {
-        /// Unsolicited data so far.
+        /// Unsolicited data received so far.
         bytes: Vec<u8>,
-        /// Where the whole may go later.
+        /// The later destination of all data.
         landing: Option<Landing>,
     },
 }
 
-/// A command whose data is not complete.
+/// A command with incomplete data.
 pub(crate) struct WriteTask {
     pub(crate) task: Task,
     pub(crate) command: Command,
     pub(crate) transfer: Transfer,
     pub(crate) sink: Sink,
-    /// The answer that is known already.
+    /// The response, if it is already determined.
     pub(crate) refused: Option<Outcome>,
-    /// Memory paid for; held until the command is executed.
+    /// Reserved memory; held until the command is executed.
     pub(crate) reservation: Option<Reservation>,
-    /// When data last came, or was first asked for.
+    /// When data was last received, or was first requested.
     pub(crate) progress: Instant,
 }
 
-/// A READ that waits for memory. Nothing of it was asked of the device.
+/// A READ that is waiting for memory. The device has not been called.
 pub(crate) struct ParkedRead {
     pub(crate) task: Task,
     pub(crate) command: Command,
     pub(crate) bytes: u64,
 }
 
-/// How a task goes on when its data is complete.
+/// The continuation of a task with complete data.
 pub(crate) enum Completed {
     /// Execute it with this data.
     Execute(DataOut<'static>),
-    /// Answer it.
+    /// Send this response.
     Answer(Outcome),
 }
 
 impl WriteTask {
-    /// Puts received bytes to their place.
+    /// Stores received bytes at their destination.
     pub(crate) fn store(&mut self, offset: usize, bytes: &[u8]) {
         match &mut self.sink {
             Sink::Nothing => {}
@@ -72,7 +72,7 @@ impl WriteTask {
         }
     }
 
-    /// The places for `count` bytes from `offset`, to receive into.
+    /// Returns the buffers for `count` bytes from `offset`, to receive into.
     pub(crate) fn places(&mut self, offset: usize, count: usize) -> Vec<IoSliceMut<'_>> {
         let mut parts: Vec<&mut [u8]> = Vec::new();
         match &mut self.sink {
@@ -103,7 +103,7 @@ impl WriteTask {
         places
     }
 
-    /// Memory was paid for: the data may go where it shall, and be asked for.
+    /// Memory was reserved: the data is moved to its destination, and the rest can be requested.
     pub(crate) fn unpark(&mut self, reservation: Reservation, wanted: u32) {
         self.reservation = Some(reservation);
         self.progress = Instant::now();
@@ -119,7 +119,7 @@ impl WriteTask {
         matches!(self.sink, Sink::Parked { .. })
     }
 
-    /// The data is complete, or never will be.
+    /// Handles complete or failed data.
     pub(crate) fn complete(&mut self) -> Completed {
         if let Some(outcome) = self.refused.take() {
             return Completed::Answer(outcome);
@@ -135,10 +135,10 @@ impl WriteTask {
     }
 }
 
-/// Most places for one receive; the kernel takes 1,024 (`UIO_MAXIOV`).
+/// Maximum buffers of one receive; the kernel accepts 1,024 (`UIO_MAXIOV`).
 const PLACES_MAX: usize = 512;
 
-/// A place for `wanted` bytes.
+/// Creates a sink for `wanted` bytes.
 pub(crate) fn open_sink(landing: Option<&Landing>, wanted: u32) -> Sink {
     match landing.and_then(|landing| landing.lend(wanted)) {
         Some(loan) => Sink::Loan(loan),
@@ -166,7 +166,7 @@ fn copy_into(loan: &mut dyn WriteLoan, offset: usize, bytes: &[u8]) {
     }
 }
 
-/// What the initiator is told about its data (RFC 7143, section 11.4.7.2).
+/// Returns the response to a fault in the data (RFC 7143, section 11.4.7.2).
 fn fault_outcome(fault: TransferFault) -> Outcome {
     let asc = match fault {
         TransferFault::UnexpectedUnsolicited => Asc(0x0c, 0x0c),

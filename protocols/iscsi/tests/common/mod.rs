@@ -1,4 +1,4 @@
-//! A raw initiator that can be as wrong as a test wants, and a server on a memory device.
+//! A raw initiator that can send arbitrary errors, and a server on a memory device.
 
 #![allow(dead_code)]
 
@@ -13,7 +13,7 @@ use iscsi::protocol::header::{HEADER_BYTES, Header, TAG_NONE, padding};
 use iscsi::{Access, DesiredPortal, DesiredState, DesiredTarget, IscsiServer, Limits};
 use serving::{Budget, Workers};
 
-/// How long a test waits for what must happen.
+/// Time-out of an event that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const TARGET: &str = "iqn.2026-01.org.example:one";
 pub const BLOCK: usize = 512;
@@ -104,12 +104,12 @@ pub fn serve_on(
     }
 }
 
-/// A server on a memory device, and an initiator that it serves.
+/// Starts a server on a memory device with a logged-in initiator.
 pub fn served_client() -> (Fixture, Client) {
     served_client_of(Arc::new(MemoryDevice::new(64 << 20, 512)))
 }
 
-/// A server on `device`, and an initiator that it serves.
+/// Starts a server on `device` with a logged-in initiator.
 pub fn served_client_of(device: SharedDevice) -> (Fixture, Client) {
     let fixture = serve_device(Limits::default(), 64 << 20, device);
     let mut client = Client::log_in(fixture.address);
@@ -117,7 +117,7 @@ pub fn served_client_of(device: SharedDevice) -> (Fixture, Client) {
     (fixture, client)
 }
 
-/// A PDU as received.
+/// A received PDU.
 #[derive(Debug)]
 pub struct Pdu {
     pub header: Header,
@@ -141,7 +141,7 @@ impl Pdu {
     }
 }
 
-/// How a login is made.
+/// The parameters of a login.
 #[derive(Clone)]
 pub struct LoginAs {
     pub initiator: String,
@@ -170,7 +170,7 @@ impl Default for LoginAs {
 }
 
 impl LoginAs {
-    /// With these keys, otherwise as usual.
+    /// With these keys, otherwise the default.
     pub fn with_keys(keys: &str) -> Self {
         Self {
             keys: keys.to_owned(),
@@ -207,7 +207,7 @@ impl Client {
         Self::log_in_as(address, &LoginAs::default())
     }
 
-    /// Logs in, straight into the operational stage.
+    /// Logs in, directly in the operational stage.
     pub fn log_in_as(address: SocketAddr, who: &LoginAs) -> Self {
         let mut client = Self::connect(address);
         let status = client.try_log_in(who);
@@ -215,11 +215,11 @@ impl Client {
         client
     }
 
-    /// Sends what a login says, without going on to the end.
+    /// Sends the first request of a login.
     pub fn begin_log_in(&mut self, who: &LoginAs) {
         let (header, text) = Self::login(who, 0x04);
         self.send(header, text.as_bytes());
-        let answer = self.receive().expect("an answer to the login");
+        let answer = self.receive().expect("a response to the login");
         assert_eq!((answer.opcode(), answer.header.half(36)), (0x23, 0));
     }
 
@@ -241,13 +241,13 @@ impl Client {
         (header, text.replace(';', "\0"))
     }
 
-    /// The login's status class and detail.
+    /// Logs in. Returns status class and detail.
     pub fn try_log_in(&mut self, who: &LoginAs) -> u16 {
         let (header, text) = Self::login(who, 0x87);
         self.end_log_in(who, header, &text)
     }
 
-    /// Goes on to the end after [`Self::begin_log_in`]; the status class and detail.
+    /// Completes a login after [`Self::begin_log_in`]. Returns status class and detail.
     pub fn go_on_log_in(&mut self, who: &LoginAs) -> u16 {
         let (header, _) = Self::login(who, 0x87);
         self.end_log_in(who, header, "")
@@ -255,7 +255,7 @@ impl Client {
 
     fn end_log_in(&mut self, who: &LoginAs, header: Header, text: &str) -> u16 {
         self.send(header, text.as_bytes());
-        let answer = self.receive().expect("an answer to the login");
+        let answer = self.receive().expect("a response to the login");
         assert_eq!(answer.opcode(), 0x23);
         let status = answer.header.half(36);
         if status == 0 {
@@ -269,7 +269,7 @@ impl Client {
         status
     }
 
-    /// Sends a PDU with its length and digests right.
+    /// Sends a PDU with correct length and digests.
     pub fn send(&mut self, mut header: Header, data: &[u8]) {
         header.set_data_bytes(data.len());
         let mut bytes = header.0.to_vec();
@@ -285,7 +285,7 @@ impl Client {
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// The next PDU; `None` at the end of the connection.
+    /// Receives the next PDU; `None` if the connection is closed.
     pub fn receive(&mut self) -> Option<Pdu> {
         let mut bytes = [0; HEADER_BYTES];
         if !self.fill(&mut bytes) {
@@ -357,12 +357,12 @@ impl Client {
         self.send_command(tag, &cdb, 0xa0, u32::from(blocks) * BLOCK as u32, &[]);
     }
 
-    /// Sends Data-Out as an answer to `r2t`.
+    /// Sends Data-Out for `r2t`.
     pub fn data_out(&mut self, r2t: &Pdu, data_sn: u32, offset: u32, data: &[u8], last: bool) {
         self.send(data_out_header(r2t, data_sn, offset, last), data);
     }
 
-    /// TEST UNIT READY until the unit attention of the login is over, then once more.
+    /// Sends TEST UNIT READY until the unit attention of the login is cleared, then once more.
     pub fn is_served(&mut self) -> bool {
         for tag in 0..8 {
             self.send_command(0x7000 + tag, &[0; 6], 0x80, 0, &[]);
@@ -432,7 +432,7 @@ pub fn cdb_10(opcode: u8, lba: u32, blocks: u16) -> [u8; 10] {
     cdb
 }
 
-/// A ping that wants an answer.
+/// A ping that requests a reply.
 pub fn ping(tag: u32, cmd_sn: u32) -> Header {
     let mut header = Header::new(0x40);
     header.0[1] = 0x80;
@@ -442,7 +442,7 @@ pub fn ping(tag: u32, cmd_sn: u32) -> Header {
     header
 }
 
-/// Waits until `done`, which must happen.
+/// Polls until `done`, which must happen.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {

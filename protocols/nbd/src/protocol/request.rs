@@ -57,7 +57,7 @@ pub enum Command {
         /// Durable before the reply.
         durable: bool,
     },
-    /// Makes all completed writes durable.
+    /// Flushes all completed writes to stable storage.
     Flush,
     /// Discards an extent.
     Trim {

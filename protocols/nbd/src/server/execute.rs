@@ -501,7 +501,7 @@ impl Served {
                 }
             }
             if extents.is_empty() {
-                // Always valid, and the client makes progress.
+                // Always valid: the client can continue behind the run.
                 extents.push(StatusExtent {
                     length: extent.length,
                     allocated: true,

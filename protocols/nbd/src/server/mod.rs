@@ -451,7 +451,7 @@ impl Shared {
         self.lock().tls.clone()
     }
 
-    /// Replaces exports and TLS, and ends the sessions that cannot continue.
+    /// Replaces exports and TLS, and closes the sessions that cannot continue.
     fn replace(
         &self,
         desired: Vec<DesiredExport>,

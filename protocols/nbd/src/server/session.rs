@@ -295,7 +295,7 @@ impl Session {
         &self.served.outbound
     }
 
-    /// Waits for changes of earlier connections. A client that reconnects retries its
+    /// Blocks on changes of earlier connections. A client that reconnects retries its
     /// unacknowledged requests. A late request of its earlier connection could take effect and undo
     /// a request of this one. The earlier connections of a client cannot be identified, so that all
     /// connections to the device count.

@@ -196,7 +196,7 @@ pub fn compact(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) 
     bytes
 }
 
-/// Waits until `done`, which must happen.
+/// Polls until `done`, which must happen.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
