@@ -2,7 +2,7 @@
 //! one thread per connection.
 //!
 //! A process creates an [`IscsiServer`] and applies a [`DesiredState`] (targets with their units
-//! and access rules, portals). It may apply another one at any time; sessions that are still
+//! and access rules, portals). It may apply a new state at any time; sessions that are still
 //! permitted are not affected.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Prints what the SCSI layer itself costs: nanoseconds for a READ (10) and a WRITE (10) of 4 KiB
-//! beyond those of the device call alone. Run it with `--release`.
+//! Measures the overhead of the SCSI layer: nanoseconds for a READ (10) and a WRITE (10) of 4 KiB
+//! beyond the device call alone. Run it with `--release`.
 
 #![allow(clippy::print_stdout)]
 
@@ -70,7 +70,7 @@ fn main() {
     let execute = |command: &Command, data| -> Executed {
         target.execute(&nexus, command, data, WaitMode::NoWait)
     };
-    // The first command takes the power on attention.
+    // The first command consumes the power on attention.
     execute(&command(0x00), DataOut::None);
     let (read, write) = (command(0x28), command(0x2a));
     let extent = Extent::new(4096, u64::from(BYTES));

@@ -1,4 +1,4 @@
-//! What a transport hands in and gets back: commands, their data, plans and outcomes.
+//! The interface to a transport: commands, their data, plans and outcomes.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use units::IscsiName;
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::target::{NexusState, Target};
 
-/// Longest CDB that is kept; SPC-4, section 4.2.3 allows 260 for variable-length ones.
+/// Maximum bytes of a stored CDB; SPC-4, section 4.2.3 allows 260 for variable-length ones.
 pub const CDB_BYTES_MAX: usize = 260;
-/// Bytes of a CDB that is kept without an allocation.
+/// Bytes of a CDB that is stored without an allocation.
 const CDB_BYTES_INLINE: usize = 16;
 
-/// A logical unit number as it travels (SAM-5, section 4.7).
+/// A logical unit number in its wire format (SAM-5, section 4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lun(pub [u8; 8]);
 
-/// What a [`Lun`] addresses.
+/// The decoded address of a [`Lun`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LunAddress {
     /// An ordinary logical unit.
     Unit(u16),
     /// The REPORT LUNS well known logical unit (SPC-4, section 8.2).
     WellKnownReportLuns,
-    /// Nothing that this target could have.
+    /// Not an address that this target supports.
     Unknown,
 }
 
@@ -37,16 +37,16 @@ impl Lun {
     /// The REPORT LUNS well known logical unit.
     pub const REPORT_LUNS: Self = Self([0xc1, 0x01, 0, 0, 0, 0, 0, 0]);
 
-    /// The form in which `unit` is reported: peripheral addressing below 256, flat above.
+    /// Encodes a unit number: peripheral addressing below 256, flat space above.
     pub const fn from_unit(unit: u16) -> Self {
         let [high, low] = unit.to_be_bytes();
         let first = if unit < 256 { 0 } else { 0x40 | (high & 0x3f) };
         Self([first, low, 0, 0, 0, 0, 0, 0])
     }
 
-    /// What is addressed. Peripheral and flat space addressing are understood, single level only.
-    /// A bus other than 0 counts as the high bits of the number: libiscsi and others write a large
-    /// number so, without the bits that say flat space.
+    /// Decodes the address. Peripheral and flat space addressing with a single level are supported.
+    /// A bus other than 0 counts as the high bits of the number: some initiators, such as libiscsi,
+    /// encode a large number like this, without the bits of flat space addressing.
     pub fn address(self) -> LunAddress {
         if self.0[2..] != [0; 6] {
             return LunAddress::Unknown;
@@ -68,17 +68,17 @@ impl Lun {
     }
 }
 
-/// A command descriptor block. Any bytes make one; what they mean is decided later.
+/// A command descriptor block. Any bytes are accepted; they are checked later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cdb {
     inline: [u8; CDB_BYTES_INLINE],
-    /// Only for variable-length CDBs: the whole, longer than `inline`.
+    /// Only for variable-length CDBs: all bytes, more than `inline`.
     long: Option<Box<[u8]>>,
 }
 
 impl Cdb {
-    /// A CDB of the given bytes; short ones are padded with zeroes, and what exceeds
-    /// [`CDB_BYTES_MAX`] is dropped.
+    /// Creates a CDB. Short ones are padded with zeroes, and bytes beyond [`CDB_BYTES_MAX`] are
+    /// dropped.
     pub fn new(bytes: &[u8]) -> Self {
         let mut inline = [0; CDB_BYTES_INLINE];
         let kept = bytes.len().min(CDB_BYTES_INLINE);
@@ -93,7 +93,7 @@ impl Cdb {
         self.inline[0]
     }
 
-    /// The first 16 bytes, which are all that the commands of this target use.
+    /// The first 16 bytes, which contain all fields that this target uses.
     pub fn head(&self) -> &[u8; CDB_BYTES_INLINE] {
         &self.inline
     }
@@ -133,9 +133,9 @@ pub enum TaskAttribute {
     Untagged,
     /// May be reordered.
     Simple,
-    /// In order with all others.
+    /// In order with all other commands.
     Ordered,
-    /// Before all others.
+    /// Before all other commands.
     HeadOfQueue,
     /// Part of an auto contingent allegiance, which this target does not have.
     Aca,
@@ -157,24 +157,23 @@ pub struct NexusId {
 pub struct Command {
     /// The addressed logical unit.
     pub lun: Lun,
-    /// What to do.
+    /// The CDB.
     pub cdb: Cdb,
-    /// How it may be ordered.
+    /// The task attribute.
     pub attribute: TaskAttribute,
     /// Bytes that the initiator offers to send.
     pub expected_data_out: u32,
-    /// Bytes that the initiator is ready to take.
+    /// Bytes that the initiator can receive.
     pub expected_data_in: u32,
 }
 
-/// Data that came with a command: all that will come, in order, without what exceeds the
-/// [`Plan`]'s bytes.
+/// Data of a command: complete, in order, without bytes beyond those of the [`Plan`].
 #[derive(Default)]
 pub enum DataOut<'a> {
-    /// Nothing.
+    /// No data.
     #[default]
     None,
-    /// Small immediate data where it was received.
+    /// Small immediate data in the receive buffer.
     Slice(&'a [u8]),
     /// Collected data.
     Bytes(Vec<u8>),
@@ -201,20 +200,20 @@ impl DataOut<'_> {
     }
 }
 
-/// Where the data of a write may be received without a later copy.
+/// The destination for the data of a write, so that it need not be copied later.
 pub struct Landing {
     pub(crate) device: SharedDevice,
     pub(crate) extent: Extent,
 }
 
 impl Landing {
-    /// Where the data will go.
+    /// The extent of the data.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// Borrows buffers for exactly the first `bytes` of the write (what the initiator offers, if
-    /// that is less than the plan). `None`: receive into memory instead.
+    /// Borrows buffers for exactly the first `bytes` of the write (the initiator's offer, if that
+    /// is less than the plan). `None`: receive to memory instead.
     pub fn lend(&self, bytes: u32) -> Option<Box<dyn WriteLoan>> {
         let length = u64::from(bytes).min(self.extent.length);
         let extent = Extent::new(self.extent.offset, length);
@@ -222,19 +221,19 @@ impl Landing {
     }
 }
 
-/// What a transport has to do before it calls `execute`.
+/// The required action of a transport before it calls `execute`.
 pub enum Plan {
-    /// The command takes no data; what the initiator sends nevertheless is to be dropped.
+    /// The command has no write data; unexpected data must be dropped.
     NoData,
-    /// The command takes `bytes` of data. If the initiator offers less, only that is collected,
+    /// The command requires `bytes` of data. If the initiator offers less, only that is collected,
     /// and the difference is the residual overflow; if more, the rest is a residual underflow.
     DataOut {
-        /// Bytes that the command takes.
+        /// Bytes that the command requires.
         bytes: u32,
-        /// For plain writes: a place to receive large data into.
+        /// For plain writes: a destination for large data.
         landing: Option<Landing>,
     },
-    /// The command is answered already: solicit nothing, drop what arrives, send this.
+    /// The outcome is already determined: request no data, drop received data, and send this.
     Refuse(Outcome),
 }
 
@@ -242,17 +241,17 @@ pub enum Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// Done.
+    /// Completed.
     Good = 0x00,
-    /// Look at the sense data.
+    /// The sense data contains the reason.
     CheckCondition = 0x02,
     /// A condition is met.
     ConditionMet = 0x04,
-    /// Try again later.
+    /// The initiator should retry later.
     Busy = 0x08,
     /// Another initiator holds a reservation.
     ReservationConflict = 0x18,
-    /// Too many commands outstanding; the transport's own answer.
+    /// Too many outstanding commands; set by the transport itself.
     TaskSetFull = 0x28,
     /// Aborted by another initiator.
     TaskAborted = 0x40,
@@ -261,12 +260,12 @@ pub enum Status {
 /// Data for the initiator.
 #[derive(Default)]
 pub enum DataIn {
-    /// Nothing.
+    /// No data.
     #[default]
     None,
-    /// Parameter data, already cut to the CDB's allocation length.
+    /// Parameter data, already truncated to the CDB's allocation length.
     Bytes(Vec<u8>),
-    /// Contents of the device in the engine's own buffers.
+    /// Data of the device in the engine's own buffers.
     Loan(Box<dyn ReadLoan>),
 }
 
@@ -281,18 +280,18 @@ impl DataIn {
     }
 }
 
-/// The answer to a command.
+/// The result of a command.
 pub struct Outcome {
     /// The status.
     pub status: Status,
-    /// Sense data that goes with CHECK CONDITION.
+    /// Sense data of CHECK CONDITION.
     pub sense: Option<Vec<u8>>,
     /// Data for the initiator. The transport computes the residual.
     pub data_in: DataIn,
-    /// Nexuses whose tasks on the command's unit must be aborted before this is sent (PREEMPT
+    /// Nexuses with tasks on the command's unit that must be aborted before this is sent (PREEMPT
     /// AND ABORT).
     pub abort: Vec<NexusId>,
-    /// What the command was performed on, if it was a unit.
+    /// The device of the command's unit, if it addressed one.
     pub device: Option<SharedDevice>,
     /// Whether a write was refused for lack of space.
     pub no_space: bool,
@@ -323,8 +322,8 @@ impl Outcome {
         }
     }
 
-    /// CHECK CONDITION with `sense`; for errors that a transport finds itself, too, such as data
-    /// with a wrong digest.
+    /// Builds CHECK CONDITION with `sense`; also for errors that a transport detects, such as a
+    /// wrong data digest.
     pub fn check_condition(sense: &Sense, format: SenseFormat) -> Self {
         Self {
             sense: Some(sense.encode(format)),
@@ -334,8 +333,8 @@ impl Outcome {
         }
     }
 
-    /// The answer once the flush that [`Executed::Durable`] asks for is over. `None`: the device
-    /// is gone, drop the session.
+    /// Returns the outcome after the flush of [`Executed::Durable`]. `None`: the device is gone,
+    /// and the session must be dropped.
     pub fn after_flush(self, flushed: Result<(), &DeviceError>) -> Option<Self> {
         match flushed {
             Ok(()) => Some(self),
@@ -347,27 +346,26 @@ impl Outcome {
     }
 }
 
-/// What became of a command.
+/// The progress of a command.
 pub enum Executed {
-    /// Answer this.
+    /// Send this.
     Done(Outcome),
-    /// Answer `then` after a flush of `device` that starts from now on; see
-    /// [`Outcome::after_flush`].
+    /// Send `then` after a flush of `device` that starts now; see [`Outcome::after_flush`].
     Durable {
-        /// What to flush.
+        /// The device to flush.
         device: SharedDevice,
-        /// What to answer if the flush succeeds.
+        /// The outcome if the flush succeeds.
         then: Outcome,
     },
-    /// What was asked for is on its way from the disks.
+    /// A read from the disks is in progress.
     Reading(Box<Reading>),
-    /// Nothing was done yet: call [`Pending::execute`] where waiting is allowed.
+    /// The command has had no effect yet: call [`Pending::execute`] on a thread that may block.
     WouldBlock(Box<Pending>),
-    /// The device is gone or has another owner: drop the session without an answer.
+    /// The device is gone or has another owner: drop the session without a response.
     DropSession,
 }
 
-/// A read whose data is on its way.
+/// A read in progress.
 pub struct Reading {
     pub(crate) begun: Box<dyn PendingRead>,
     pub(crate) then: Outcome,
@@ -375,7 +373,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Has `done` called with what became of the command, by this call or later, on a thread that must not wait.
+    /// Calls `done` with the result, during this call or later, on a thread that must not block.
     pub fn finish(self, done: impl FnOnce(Executed) + Send + 'static) {
         let Self { begun, then, again } = self;
         begun.finish(Box::new(move |found| {
@@ -397,7 +395,7 @@ impl Reading {
     }
 }
 
-/// A command that has to wait, with everything it needs.
+/// A blocking command with all of its context.
 pub struct Pending {
     pub(crate) target: Arc<Target>,
     pub(crate) nexus: Arc<NexusState>,
@@ -407,18 +405,18 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The same, of a command for `device`.
+    /// Adds the device of the command.
     pub(crate) fn on(mut self: Box<Self>, device: &SharedDevice) -> Box<Self> {
         self.is_held = !matches!(self.data, DataOut::None) && device.holds_changes();
         self
     }
 
-    /// Whether it is a change that the device holds for long.
+    /// Whether it is a change that the device may delay for long.
     pub fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// Runs the command to its end; may block. Without the permit nothing is changed any more.
+    /// Executes the command completely; may block. Without a permit nothing is changed.
     pub fn execute(self, permit: &dyn Permit) -> Executed {
         let Self {
             target,
@@ -446,7 +444,7 @@ impl Pending {
     }
 }
 
-/// Why a command ends without success. The error type of everything below `execute`.
+/// Why a command fails. The error type of all functions below `execute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Sense(Sense),

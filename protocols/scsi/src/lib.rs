@@ -1,18 +1,18 @@
 //! A SCSI target device: logical units on block devices, I_T nexuses, reservations, unit
 //! attentions (SAM-5, SPC-4, SBC-4). Pure: no sockets, no clock, no threads.
 //!
-//! A transport makes a [`Target`], tells it the wished units with [`Target::apply`], and calls
+//! A transport creates a [`Target`], sets its units with [`Target::apply`], and calls
 //! [`Target::login`] for each session. For each command it calls [`Target::plan`] (which may be
 //! skipped for commands that carry no data out), collects data, and calls [`Target::execute`]:
 //!
 //! ```text
-//! plan ─ NoData ──────────────────────────────► execute ─ Done ──────► answer
-//!      ─ DataOut ─► receive (loan or memory) ──►        ─ Durable ───► flush, then answer
-//!      ─ Refuse ──► answer                              ─ WouldBlock ► a worker: Pending::execute
-//!                                                       ─ DropSession► close, without an answer
+//! plan ─ NoData ──────────────────────────────► execute ─ Done ──────► send
+//!      ─ DataOut ─► receive (loan or memory) ──►        ─ Durable ───► flush, then send
+//!      ─ Refuse ──► send                                ─ WouldBlock ► a worker: Pending::execute
+//!                                                       ─ DropSession► close, without a response
 //! ```
 //!
-//! What the target claims (REPORT SUPPORTED OPERATION CODES) and what it does come from one table,
+//! The reported commands (REPORT SUPPORTED OPERATION CODES) and their execution use one table,
 //! [`opcodes`]. Any bytes are a valid input as a CDB or as a parameter list.
 
 #![forbid(unsafe_code)]
@@ -40,9 +40,9 @@ pub use target::{
     TmfResponse, UnitConfig, Visibility,
 };
 
-/// Longest parameter list that a command may bring, in bytes (plain block data is bounded by
+/// Maximum bytes of a command's parameter list (plain block data is bounded by
 /// [`TRANSFER_BYTES_MAX`]).
 pub const PARAMETER_LIST_BYTES_MAX: u32 = 64 * 1024;
-/// Most data that one command moves, in bytes; the MAXIMUM TRANSFER LENGTH of the block limits
-/// page says so. ESXi sends up to 32 MiB unless told otherwise.
+/// Maximum data bytes of one command, reported as the MAXIMUM TRANSFER LENGTH of the block limits
+/// page. By default ESXi sends up to 32 MiB.
 pub const TRANSFER_BYTES_MAX: u64 = 32 << 20;

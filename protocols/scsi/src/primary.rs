@@ -1,5 +1,5 @@
-//! Primary commands (SPC-4) that have no better place: REQUEST SENSE, REPORT LUNS, START STOP
-//! UNIT, SPC-2 RESERVE and RELEASE, REPORT TARGET PORT GROUPS and the other reports.
+//! The remaining primary commands (SPC-4): REQUEST SENSE, REPORT LUNS, START STOP UNIT, SPC-2
+//! RESERVE and RELEASE, REPORT TARGET PORT GROUPS and the other reports.
 
 use crate::command::{Cdb, Executed, Lun, Outcome, Stop};
 use crate::inquiry::TARGET_PORT_GROUP;
@@ -7,13 +7,13 @@ use crate::opcodes::{Access, supported_opcodes, supported_task_management};
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::target::{Context, NexusState, Target};
 
-/// Parameter data cut to an allocation length.
+/// Truncates parameter data to an allocation length.
 pub(crate) fn cut(mut data: Vec<u8>, allocation: u32) -> Vec<u8> {
     data.truncate(allocation as usize);
     data
 }
 
-/// Sense data as the answer to REQUEST SENSE.
+/// Returns sense data as the result of REQUEST SENSE.
 pub(crate) fn sense_data(cdb: &Cdb, sense: &Sense) -> Outcome {
     let format = match cdb.byte(1) & 0x01 {
         0 => SenseFormat::Fixed,
@@ -22,7 +22,7 @@ pub(crate) fn sense_data(cdb: &Cdb, sense: &Sense) -> Outcome {
     Outcome::data(cut(sense.encode(format), u32::from(cdb.byte(4))))
 }
 
-/// REQUEST SENSE (SPC-4, section 6.39): reports, and takes, a pending unit attention.
+/// REQUEST SENSE (SPC-4, section 6.39): reports and clears a pending unit attention.
 pub(crate) fn request_sense(context: &Context<'_>) -> Result<Outcome, Stop> {
     let sense = match context.nexus.take_attention(context.unit.config.lun) {
         Some(asc) => Sense::attention(asc),
@@ -45,7 +45,7 @@ pub(crate) fn report_luns(target: &Target, nexus: &NexusState, cdb: &Cdb) -> Res
             luns.push(Lun::REPORT_LUNS);
             luns
         }
-        // Administrative and subsidiary logical units: there are none.
+        // There are no administrative or subsidiary logical units.
         0x10..=0x12 => Vec::new(),
         _ => return Err(Sense::invalid_cdb(2, None).into()),
     };
@@ -56,8 +56,8 @@ pub(crate) fn report_luns(target: &Target, nexus: &NexusState, cdb: &Cdb) -> Res
     Ok(Outcome::data(cut(data, cdb.be32(6))))
 }
 
-/// START STOP UNIT (SBC-4, section 5.28). A volume has nothing to spin: stopped and active are the
-/// same state, and stopping only makes the cache durable.
+/// START STOP UNIT (SBC-4, section 5.28). A volume has no motor: stopped and active are the same
+/// state, and a stop only flushes the cache.
 pub(crate) fn start_stop_unit(context: &Context<'_>) -> Result<Executed, Stop> {
     const LOAD_EJECT: u8 = 0x02;
     const START: u8 = 0x01;
@@ -92,7 +92,7 @@ pub(crate) fn prevent_allow(context: &Context<'_>) -> Result<Outcome, Stop> {
     Ok(Outcome::good())
 }
 
-/// SPC-2 RESERVE. Refused to all while persistent registrations exist (SPC-4, section 5.13.4 without
+/// SPC-2 RESERVE. Refused while persistent registrations exist (SPC-4, section 5.13.4 without
 /// compatible reservation handling).
 pub(crate) fn reserve(context: &Context<'_>) -> Result<Outcome, Stop> {
     let state = &context.unit.state;
@@ -100,14 +100,14 @@ pub(crate) fn reserve(context: &Context<'_>) -> Result<Outcome, Stop> {
         return Err(Stop::Conflict);
     }
     if context.nexus.is_lost() {
-        // Lost meanwhile: nobody would ever release it.
+        // The nexus was lost concurrently: the reservation would never be released.
         state.legacy_release(Some(context.nexus.login));
         return Err(Stop::Gone);
     }
     Ok(Outcome::good())
 }
 
-/// SPC-2 RELEASE: without effect from others than the holder.
+/// SPC-2 RELEASE: without effect unless it comes from the holder.
 pub(crate) fn release(context: &Context<'_>) -> Result<Outcome, Stop> {
     let state = &context.unit.state;
     if !state.reservations().registrants.is_empty() {

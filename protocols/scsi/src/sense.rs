@@ -1,4 +1,4 @@
-//! Sense data (SPC-4, section 4.5): what went wrong, in fixed or descriptor format.
+//! Sense data (SPC-4, section 4.5) in fixed or descriptor format.
 
 /// Sense keys (SPC-4, table 48).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum SenseKey {
     HardwareError = 0x4,
     /// The command or its parameters are wrong.
     IllegalRequest = 0x5,
-    /// Something happened that the initiator has to know.
+    /// An event that the initiator must be informed of.
     UnitAttention = 0x6,
     /// Writing is not permitted, or not possible without space.
     DataProtect = 0x7,
@@ -73,18 +73,18 @@ impl Asc {
     pub const INSUFFICIENT_REGISTRATION_RESOURCES: Self = Self(0x55, 0x04);
 }
 
-/// Where the wrong bits are (SPC-4, section 4.5.2.4.2).
+/// The position of the invalid bits (SPC-4, section 4.5.2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPointer {
-    /// Whether `byte` counts in the CDB, otherwise in the parameter list.
+    /// Whether `byte` is an index in the CDB, otherwise in the parameter list.
     pub in_cdb: bool,
-    /// Index of the first wrong byte.
+    /// Index of the first invalid byte.
     pub byte: u16,
-    /// Its most significant wrong bit, if one is to blame.
+    /// Its most significant invalid bit, if a single field is invalid.
     pub bit: Option<u8>,
 }
 
-/// The format that an initiator gets (control mode page, D_SENSE).
+/// The sense format for an initiator (control mode page, D_SENSE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SenseFormat {
     /// 18 bytes, response code 70h.
@@ -94,7 +94,7 @@ pub enum SenseFormat {
     Descriptor,
 }
 
-/// What went wrong, before it is put into bytes.
+/// Decoded sense data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sense {
     /// The sense key.
@@ -103,7 +103,7 @@ pub struct Sense {
     pub asc: Asc,
     /// The INFORMATION field, such as the offset of a miscompare.
     pub information: Option<u64>,
-    /// Which field is wrong.
+    /// The invalid field.
     pub field: Option<FieldPointer>,
 }
 
@@ -111,7 +111,7 @@ pub struct Sense {
 const FIXED_BYTES: usize = 18;
 
 impl Sense {
-    /// Sense data of a key and a code only.
+    /// Creates sense data with only a key and a code.
     pub const fn new(key: SenseKey, asc: Asc) -> Self {
         Self {
             key,
@@ -121,12 +121,12 @@ impl Sense {
         }
     }
 
-    /// ILLEGAL REQUEST with a code.
+    /// Creates ILLEGAL REQUEST with a code.
     pub const fn illegal(asc: Asc) -> Self {
         Self::new(SenseKey::IllegalRequest, asc)
     }
 
-    /// A field of the CDB is wrong: its first byte and most significant wrong bit.
+    /// Creates the error for a CDB field: its first byte and most significant invalid bit.
     pub const fn invalid_cdb(byte: u16, bit: Option<u8>) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_CDB);
         sense.field = Some(FieldPointer {
@@ -137,7 +137,7 @@ impl Sense {
         sense
     }
 
-    /// A field of the parameter list is wrong.
+    /// Creates the error for a field of the parameter list.
     pub const fn invalid_parameter(byte: u16, bit: Option<u8>) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_PARAMETER_LIST);
         sense.field = Some(FieldPointer {
@@ -148,8 +148,8 @@ impl Sense {
         sense
     }
 
-    /// The contents cannot be reached yet: initiators wait and try again, for minutes, where any
-    /// other answer would make them report an error at once.
+    /// The data is not accessible yet. Initiators wait and retry for minutes, while any other sense
+    /// code would cause an immediate error.
     pub const fn becoming_ready() -> Self {
         Self::new(
             SenseKey::NotReady,
@@ -157,18 +157,18 @@ impl Sense {
         )
     }
 
-    /// A unit attention condition.
+    /// Creates a unit attention condition.
     pub const fn attention(asc: Asc) -> Self {
         Self::new(SenseKey::UnitAttention, asc)
     }
 
-    /// The same with an INFORMATION field.
+    /// Adds an INFORMATION field.
     pub const fn with_information(mut self, information: u64) -> Self {
         self.information = Some(information);
         self
     }
 
-    /// The bytes that an initiator gets.
+    /// Returns the encoded bytes.
     pub fn encode(&self, format: SenseFormat) -> Vec<u8> {
         match format {
             SenseFormat::Fixed => self.encode_fixed(),
@@ -180,7 +180,7 @@ impl Sense {
         let mut bytes = vec![0; FIXED_BYTES];
         bytes[0] = 0x70;
         bytes[2] = self.key as u8;
-        // A value that does not fit is left out, and VALID stays clear.
+        // A value that does not fit is omitted, and VALID remains clear.
         if let Some(Ok(information)) = self.information.map(u32::try_from) {
             bytes[0] |= 0x80;
             bytes[3..7].copy_from_slice(&information.to_be_bytes());

@@ -83,7 +83,7 @@ fn fua_and_a_disabled_cache_make_writes_durable_first() {
     a.good(&ten(0x2a, 0, 0, 1), &[1; BLOCK]);
     assert_eq!(flushes(), 0);
     a.good(&ten(0x28, 0x08, 0, 1), &[]);
-    assert_eq!(flushes(), 1, "a read from the medium flushes what is dirty");
+    assert_eq!(flushes(), 1, "a read from the medium flushes dirty data");
     a.good(&ten(0x28, 0x08, 0, 1), &[]);
     assert_eq!(flushes(), 1, "and nothing when all is clean");
     a.good(&ten(0x2a, 0x08, 0, 1), &[1; BLOCK]);
@@ -94,7 +94,7 @@ fn fua_and_a_disabled_cache_make_writes_durable_first() {
     let mut list = vec![0, 0, 0, 0, 8, 18, 0];
     list.resize(24, 0);
     a.good(&[0x15, 0x10, 0, 0, 24, 0], &list);
-    assert_eq!(flushes(), 4, "what was written before is durable");
+    assert_eq!(flushes(), 4, "earlier writes are durable");
     a.good(&ten(0x2a, 0, 0, 1), &[1; BLOCK]);
     assert_eq!(flushes(), 5);
 }

@@ -180,7 +180,7 @@ fn select_write_cache(save: bool, on: bool) -> ([u8; 6], [u8; 24]) {
     ([0x15, 0x10 | u8::from(save), 0, 0, 24, 0], list)
 }
 
-/// WCE as MODE SENSE (6) shows it: current, default, saved.
+/// Returns WCE of MODE SENSE (6): current, default, saved.
 fn write_cache(initiator: &Initiator) -> [bool; 3] {
     [0x08, 0x88, 0xc8].map(|page| {
         let modes = initiator.good(&[0x1a, 8, page, 0, 255, 0], &[]);
@@ -210,7 +210,7 @@ fn a_write_cache_that_was_switched_off_stays_off_after_a_reset_and_a_takeover() 
         assert_eq!(
             after,
             flushes + 1,
-            "what was written before is durable, too"
+            "earlier writes are durable, too"
         );
         b.fails(&[0; 6], &[], (6, 0x2a, 1));
         first.task_management(&a.nexus, TaskManagement::LogicalUnitReset, Lun::ZERO);
@@ -220,7 +220,7 @@ fn a_write_cache_that_was_switched_off_stays_off_after_a_reset_and_a_takeover() 
             [false, true, false],
             "after a reset, SP {save}"
         );
-        // The other head finds what is in the pool.
+        // The other head reads the state that is stored in the pool.
         let second = target();
         second.apply(vec![config()]);
         let a = Initiator::login(&second, "a");

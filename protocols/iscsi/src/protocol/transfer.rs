@@ -1,8 +1,8 @@
 //! Data-Out of one task (RFC 7143 sections 4.2.5, 11.7, 11.8): immediate, unsolicited and solicited
 //! data, at ErrorRecoveryLevel 0 with data in order.
 //!
-//! A failed transfer still waits for the end of every outstanding sequence, as section 7.7 demands.
-//! Only then it completes with its [`TransferFault`].
+//! A failed transfer receives every outstanding sequence to its end, as section 7.7 demands. Only
+//! then it completes with its [`TransferFault`].
 
 use std::collections::VecDeque;
 

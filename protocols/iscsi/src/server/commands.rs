@@ -464,7 +464,7 @@ impl FullFeature {
     ) -> std::sync::Arc<Barrier> {
         let header = response::task_management(request.task_tag, response);
         let execution = self.execution.clone();
-        // The response counts as pending, so that the connection waits for it.
+        // The response counts as pending, so that the connection is not closed before it.
         let pending = self.outbound.pending();
         Barrier::new(move || {
             execution.sender.send(header, Vec::new(), Numbering::Status);

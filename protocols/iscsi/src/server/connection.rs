@@ -138,7 +138,7 @@ impl Directory for Gate<'_> {
 }
 
 impl Gate<'_> {
-    /// Whether the login would still be admitted in the same way. A change of the rules ends
+    /// Whether the login would still be admitted in the same way. A change of the rules drops
     /// existing sessions, and this one may have been created too late for that.
     fn still_admits(&self, agreed: &Agreed) -> bool {
         let proven = self.asked.take();
@@ -278,7 +278,7 @@ fn tell_of_refusal(gate: &Gate<'_>, connection: &Connection, agreed: &Agreed, st
     }
 }
 
-/// Waits for the next login request.
+/// Receives the next login request.
 fn next_request(
     gate: &Gate<'_>,
     connection: &Connection,

@@ -31,7 +31,7 @@ pub struct Limits {
     pub ping_answer_time: Duration,
     /// Time-out of requested data.
     pub data_out_time: Duration,
-    /// Time that a new login waits for the tasks of the session that it replaces.
+    /// Time-out of a new login for the tasks of the session that it replaces.
     pub reinstatement_time: Duration,
     /// A peer that does not read for this time is dropped.
     pub stall_time: Duration,

@@ -40,7 +40,7 @@ pub(crate) enum Scope {
 #[derive(Clone)]
 pub(crate) struct Abort {
     pub(crate) scope: Scope,
-    /// Held by every task that cannot be stopped, until it ends.
+    /// Held by every task that cannot be stopped, until its end.
     pub(crate) barrier: Arc<Barrier>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RunningTask {
 }
 
 impl RunningTask {
-    /// Suppresses its response; `barrier` is held until it ends.
+    /// Suppresses its response; `barrier` is held until its end.
     pub(crate) fn abort(&self, barrier: &Arc<Barrier>) {
         let mut barriers = self.barriers.lock().expect("no holder panics");
         if !self.has_ended() {

@@ -200,8 +200,8 @@ impl IscsiServer {
     }
 
     /// Announces to initiators that the target is about to drop their sessions, and that they may
-    /// log in again immediately (RFC 7143, section 11.9.1). Otherwise an initiator waits for its
-    /// negotiated DefaultTime2Wait, two seconds by default.
+    /// log in again immediately (RFC 7143, section 11.9.1). Otherwise an initiator delays its login
+    /// by the negotiated DefaultTime2Wait, two seconds by default.
     pub fn announce_end(&self) {
         for session in self.shared.sessions.list() {
             for member in session.connections() {
@@ -288,7 +288,7 @@ fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> boo
         portal_group,
     } = &session.kind
     else {
-        // A changed secret ends sessions of the old one.
+        // A changed secret drops sessions of the old one.
         return old.discovery == new.discovery;
     };
     let Some(desired) = new.targets.get(target) else {
@@ -298,7 +298,7 @@ fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> boo
         .port
         .as_ref()
         .is_some_and(|port| Arc::ptr_eq(&port.target, &desired.target));
-    // A changed secret ends sessions of the old one.
+    // A changed secret drops sessions of the old one.
     let same_secret = old
         .targets
         .get(target)

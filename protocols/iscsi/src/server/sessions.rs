@@ -234,7 +234,7 @@ impl Session {
         members.is_empty()
     }
 
-    /// Waits until `gone` is true for the members, or until `deadline`.
+    /// Blocks until `gone` is true for the members, or until `deadline`.
     fn wait_for_members(&self, deadline: Instant, gone: impl Fn(&[Arc<Member>]) -> bool) -> bool {
         let mut members = self.members();
         while !gone(&members) {
@@ -392,8 +392,8 @@ impl Sessions {
         Ok(Entry { session, member })
     }
 
-    /// Ends the session of the same initiator port with the same target port, and waits for its
-    /// commands, so that none of them is executed after those of the new session.
+    /// Drops the session of the same initiator port with the same target port, and blocks until its
+    /// commands are complete, so that none of them is executed after those of the new session.
     fn end_replaced(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
         if agreed.kind == SessionKind::Discovery {
             return Ok(());
@@ -445,7 +445,7 @@ impl Sessions {
     }
 
     /// Removes a closed connection without pending operations. `orderly` after a logout of this
-    /// connection alone; otherwise the session ends with it, as ErrorRecoveryLevel 0 requires.
+    /// connection alone; otherwise the session is closed with it, as ErrorRecoveryLevel 0 requires.
     pub(crate) fn leave(&self, entry: &Entry, orderly: bool) {
         let session = &entry.session;
         if !orderly && !entry.member.ends_alone.load(Ordering::Acquire) {
@@ -487,7 +487,7 @@ fn join(
         if others >= usize::from(session.parameters.max_connections) {
             return Err(LoginStatus::TooManyConnections);
         }
-        // Before the replaced one leaves, because a session without connections ends.
+        // Before the replaced one leaves, because a session without connections is closed.
         members.push(Arc::clone(&member));
         replaced
     };

@@ -117,7 +117,7 @@ impl Shared {
     }
 
     /// Sends an abort of the given scope to every connection of the target behind `from`. A task
-    /// that cannot be stopped holds `barrier` until it ends. `except` handles its own tasks.
+    /// that cannot be stopped holds `barrier` until its end. `except` handles its own tasks.
     pub(crate) fn abort_everywhere(
         &self,
         from: &Arc<Session>,
@@ -170,7 +170,7 @@ fn target_of(kind: &SessionKind) -> Option<&IscsiName> {
     }
 }
 
-/// Returns the addresses of both ends of a connection.
+/// Returns the remote and the local address of a connection.
 pub(crate) fn ends_of(connection: &Connection) -> Option<(IpAddr, IpAddr)> {
     match connection.peer {
         Peer::Tcp { remote, local } => {

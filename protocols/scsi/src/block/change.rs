@@ -15,7 +15,7 @@ fn answer_durably(context: &Context<'_>) -> Executed {
     context.durable(durable, Outcome::good())
 }
 
-/// Changes an extent under its lock, if whoever asked for it is still there by then.
+/// Changes an extent under its lock, if the requester is still connected by then.
 fn update(
     context: &Context<'_>,
     extent: Extent,
@@ -89,7 +89,7 @@ pub(crate) fn or_write(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<
 const UNMAP_HEADER_BYTES: usize = 8;
 const UNMAP_DESCRIPTOR_BYTES: usize = 16;
 
-/// UNMAP (SBC-4, section 5.32). All descriptors are checked before the first is carried out.
+/// UNMAP (SBC-4, section 5.32). All descriptors are checked before the first one is executed.
 pub(crate) fn unmap(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, Stop> {
     let geometry = context.geometry();
     let list = data.bytes();
@@ -125,7 +125,7 @@ pub(crate) fn unmap(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Exe
     let mut extents = extents?;
     extents.retain(|extent| extent.length > 0);
     if extents.len() > 1 {
-        // A second descriptor that has to wait must not repeat the first one on a worker.
+        // If a second descriptor blocks, a worker must not repeat the first one.
         context.may_block()?;
     }
     for extent in extents {

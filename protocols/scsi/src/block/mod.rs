@@ -1,4 +1,4 @@
-//! Block commands (SBC-4): where they reach, how much data they take, and what they do.
+//! Block commands (SBC-4): their extents, their data, and their execution.
 
 mod change;
 mod range;
@@ -22,17 +22,17 @@ pub(crate) use state::{
 };
 pub(crate) use transfer::{read, verify, write, write_and_verify};
 
-/// Most bytes that one WRITE SAME writes.
+/// Maximum bytes that one WRITE SAME writes.
 pub(crate) const WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
-/// Most blocks that one UNMAP frees.
+/// Maximum blocks that one UNMAP frees.
 pub(crate) const UNMAP_BLOCKS_MAX: u32 = 1 << 20;
-/// Most descriptors in one UNMAP.
+/// Maximum descriptors of one UNMAP.
 pub(crate) const UNMAP_DESCRIPTORS_MAX: u32 = 256;
-/// Most blocks of one COMPARE AND WRITE: its length field has one byte.
+/// Maximum blocks of one COMPARE AND WRITE: its length field has one byte.
 pub(crate) const COMPARE_AND_WRITE_BLOCKS_MAX: u8 = 255;
-/// Most bytes that one VERIFY without data reads.
+/// Maximum bytes that one VERIFY without data reads.
 pub(crate) const VERIFY_BYTES_MAX: u64 = 1 << 30;
-/// How much is read or written at a time by commands that work on memory.
+/// Bytes that commands with data in memory read or write at a time.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
 /// BYTCHK of VERIFY and WRITE AND VERIFY.
@@ -43,12 +43,13 @@ pub(crate) fn byte_check(command: &Command) -> Result<u8, Sense> {
     }
 }
 
-/// What a READ asks for.
+/// Returns the extent of a READ.
 pub(crate) fn read_extent(command: &Command, unit: &Unit) -> Result<Extent, Sense> {
     Range::of(&command.cdb).transfer(&unit.geometry())
 }
 
-/// Bytes of data that a command takes; what can be refused without its data is refused here.
+/// Returns the bytes of data that a command requires. Errors that do not depend on the data are
+/// returned here.
 pub(crate) fn data_out_bytes(row: &Row, command: &Command, unit: &Unit) -> Result<u32, Sense> {
     let cdb = &command.cdb;
     let block = || u64::from(unit.geometry().logical_block);
@@ -83,7 +84,7 @@ pub(crate) fn data_out_bytes(row: &Row, command: &Command, unit: &Unit) -> Resul
         Op::ExtendedCopy => parameter_list(cdb.be32(10))?,
         _ => 0,
     };
-    // Bounded by TRANSFER_BYTES_MAX and the like, all below 4 GiB.
+    // Bounded by TRANSFER_BYTES_MAX and similar limits, all below 4 GiB.
     Ok(bytes as u32)
 }
 
@@ -94,7 +95,7 @@ fn parameter_list(bytes: u32) -> Result<u64, Sense> {
     Ok(u64::from(bytes))
 }
 
-/// Both buffers of a COMPARE AND WRITE: it means nothing with a part of them.
+/// Checks that both buffers of a COMPARE AND WRITE are offered completely.
 fn comparable(command: &Command, extent: Extent) -> Result<u64, Sense> {
     let bytes = 2 * extent.length;
     if u64::from(command.expected_data_out) == bytes {
@@ -104,7 +105,7 @@ fn comparable(command: &Command, extent: Extent) -> Result<u64, Sense> {
     }
 }
 
-/// The extent of a command that writes, if it may.
+/// Returns the extent of a write command, if writes are permitted.
 fn writable(command: &Command, unit: &Unit, geometry: &Geometry) -> Result<Extent, Sense> {
     let extent = Range::of(&command.cdb).transfer(geometry)?;
     match unit.write_refusal(geometry) {
@@ -113,7 +114,7 @@ fn writable(command: &Command, unit: &Unit, geometry: &Geometry) -> Result<Exten
     }
 }
 
-/// Where the data of a plain write may land.
+/// Returns the destination for the data of a plain write.
 pub(crate) fn landing(command: &Command, unit: &Unit) -> Option<Landing> {
     if crate::opcodes::by_opcode(command.cdb.opcode()) != Some(Op::Write) {
         return None;

@@ -11,18 +11,18 @@ use crate::sense::{Asc, Sense};
 pub(crate) struct Range {
     pub(crate) lba: u64,
     pub(crate) blocks: u64,
-    /// First byte of the length field, to point at.
+    /// First byte of the length field, for the field pointer.
     length_at: u16,
 }
 
 impl Range {
-    /// The range of a block command, by the group of its operation code.
+    /// Decodes the range of a block command by the group of its operation code.
     pub(crate) fn of(cdb: &Cdb) -> Self {
         let (lba, blocks, length_at) = match cdb.opcode() {
             // COMPARE AND WRITE has one byte.
             0x89 => (cdb.be64(2), u64::from(cdb.byte(13)), 13),
             opcode => match opcode >> 5 {
-                // No blocks means 256 in the oldest commands.
+                // In the 6-byte commands zero blocks mean 256.
                 0 => {
                     let blocks = match cdb.byte(4) {
                         0 => 256,
@@ -50,7 +50,7 @@ impl Range {
         }
     }
 
-    /// The bytes of the range, if it lies in the device.
+    /// Returns the byte extent, if it lies within the device.
     pub(crate) fn extent(&self, geometry: &Geometry) -> Result<Extent, Sense> {
         let block = u64::from(geometry.logical_block);
         let capacity = geometry.size / block;
@@ -60,7 +60,7 @@ impl Range {
         }
     }
 
-    /// The same for a command that moves the range's data.
+    /// Returns the byte extent of a command that transfers the range's data.
     pub(crate) fn transfer(&self, geometry: &Geometry) -> Result<Extent, Sense> {
         let extent = self.extent(geometry)?;
         self.at_most(extent, TRANSFER_BYTES_MAX)
@@ -74,7 +74,7 @@ impl Range {
         Ok(extent)
     }
 
-    /// Points at the length field.
+    /// Returns the error for the length field.
     pub(crate) fn invalid_length(&self) -> Sense {
         Sense::invalid_cdb(self.length_at, None)
     }

@@ -10,7 +10,7 @@ use crate::target::Context;
 const UNMAP: u8 = 0x08;
 const NO_DATA_OUT_BUFFER: u8 = 0x01;
 
-/// Bytes of data that a WRITE SAME takes: one block, or none with NDOB.
+/// Returns the bytes of data of a WRITE SAME: one block, or none with NDOB.
 pub(super) fn pattern_bytes(command: &Command, geometry: &Geometry) -> Result<u64, Sense> {
     let cdb = &command.cdb;
     let without_data = cdb.opcode() == 0x93 && cdb.byte(1) & NO_DATA_OUT_BUFFER != 0;
@@ -25,8 +25,8 @@ pub(super) fn pattern_bytes(command: &Command, geometry: &Geometry) -> Result<u6
     Ok(u64::from(bytes))
 }
 
-/// Where a WRITE SAME writes. WSNZ is set: no length means an error, not up to the end, which on
-/// a large unit would be beyond the maximum anyway.
+/// Returns the extent of a WRITE SAME. WSNZ is set: a zero length is an error and does not extend
+/// to the end, which on a large unit would exceed the maximum anyway.
 fn extent(range: Range, geometry: &Geometry) -> Result<Extent, Sense> {
     if range.blocks == 0 {
         return Err(range.invalid_length());
@@ -34,8 +34,8 @@ fn extent(range: Range, geometry: &Geometry) -> Result<Extent, Sense> {
     range.at_most(range.extent(geometry)?, WRITE_SAME_BYTES_MAX)
 }
 
-/// Writes one block over and over. Zeroes with UNMAP free the space; a fully provisioned unit
-/// keeps it.
+/// Writes one block repeatedly. Zeroes with UNMAP free the space; a fully provisioned unit retains
+/// it.
 pub(crate) fn write_same(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, Stop> {
     let geometry = context.geometry();
     if let Some(refusal) = context.unit.write_refusal(&geometry) {

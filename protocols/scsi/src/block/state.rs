@@ -9,9 +9,9 @@ use crate::primary::cut;
 use crate::sense::{Asc, Sense};
 use crate::target::Context;
 
-/// Most that one PRE-FETCH reads; the rest of what it asks for is left alone.
+/// Maximum bytes that one PRE-FETCH reads; the rest of the request is ignored.
 const PREFETCH_BYTES_MAX: u64 = 8 << 20;
-/// Most descriptors that one GET LBA STATUS returns.
+/// Maximum descriptors that one GET LBA STATUS returns.
 const STATUS_DESCRIPTORS_MAX: usize = 256;
 
 fn last_lba(context: &Context<'_>) -> u64 {
@@ -74,8 +74,8 @@ pub(crate) fn lba_status(context: &Context<'_>) -> Result<Outcome, Stop> {
     Ok(Outcome::data(cut(data, allocation)))
 }
 
-/// Runs of bytes as runs of whole blocks that fit the descriptor's 32 bits. A block that is
-/// stored in part counts as mapped.
+/// Converts byte runs to runs of whole blocks within the descriptor's 32 bits. A partially
+/// allocated block counts as mapped.
 fn block_runs(start: u64, block: u64, runs: &[StatusRun]) -> Vec<(u64, u32, bool)> {
     let mut result: Vec<(u64, u32, bool)> = Vec::new();
     let mut end_bytes = start * block;
@@ -94,21 +94,21 @@ fn block_runs(start: u64, block: u64, runs: &[StatusRun]) -> Vec<(u64, u32, bool
         }
     }
     if result.is_empty() {
-        // A hole that ends inside the first block.
+        // A hole within the first block.
         result.push((start, 1, true));
     }
     result
 }
 
-/// SYNCHRONIZE CACHE (SBC-4, sections 5.29 and 5.30). IMMED makes no difference: a flush that was
-/// only promised would be no use.
+/// SYNCHRONIZE CACHE (SBC-4, sections 5.29 and 5.30). IMMED is ignored: a flush without a known
+/// result would be useless.
 pub(crate) fn synchronize_cache(context: &Context<'_>) -> Result<Executed, Stop> {
     Range::of(&context.command.cdb).extent(&context.geometry())?;
     Ok(context.durable(true, Outcome::good()))
 }
 
-/// PRE-FETCH (SBC-4, sections 5.12 and 5.13). GOOD, never CONDITION MET: what stays in the cache
-/// is the engine's business.
+/// PRE-FETCH (SBC-4, sections 5.12 and 5.13). Returns GOOD, never CONDITION MET, because the engine
+/// controls its cache.
 pub(crate) fn prefetch(context: &Context<'_>) -> Result<Outcome, Stop> {
     const IMMEDIATE: u8 = 0x02;
     let geometry = context.geometry();
@@ -129,8 +129,8 @@ pub(crate) fn prefetch(context: &Context<'_>) -> Result<Outcome, Stop> {
     Ok(Outcome::good())
 }
 
-/// READ DEFECT DATA (10) and (12): the lists are empty, ZFS maps defects itself (SBC-4, sections
-/// 5.22 and 5.23).
+/// READ DEFECT DATA (10) and (12): the lists are empty, because ZFS handles defects itself (SBC-4,
+/// sections 5.22 and 5.23).
 pub(crate) fn read_defect_data(context: &Context<'_>) -> Result<Outcome, Stop> {
     let cdb = &context.command.cdb;
     Ok(Outcome::data(if cdb.opcode() == 0x37 {

@@ -10,7 +10,7 @@ use crate::target::Context;
 /// FUA, in byte 1.
 const FORCE_UNIT_ACCESS: u8 = 0x08;
 
-/// Whether the CDB asks for the medium itself; the 6-byte commands cannot.
+/// Whether FUA is set; the 6-byte commands have no FUA.
 fn forces_unit_access(context: &Context<'_>) -> bool {
     let cdb = &context.command.cdb;
     cdb.opcode() >= 0x20 && cdb.byte(1) & FORCE_UNIT_ACCESS != 0
@@ -58,8 +58,8 @@ pub(crate) fn write(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Exe
     Ok(context.durable(durable, Outcome::good()))
 }
 
-/// Writes what came; an initiator that offered less than the CDB says gets only that written
-/// (RFC 7143, section 11.4.5.2).
+/// Writes the received data. If the initiator offered less than the CDB specifies, only that is
+/// written (RFC 7143, section 11.4.5.2).
 fn store(context: &Context<'_>, extent: Extent, data: &mut DataOut<'_>) -> Result<(), Stop> {
     let device = &context.unit.config.device;
     if !matches!(data, DataOut::Loan(_)) {
@@ -87,8 +87,8 @@ fn store(context: &Context<'_>, extent: Extent, data: &mut DataOut<'_>) -> Resul
     }
 }
 
-/// WRITE AND VERIFY (SBC-4, section 5.44 and following): the data is compared, and durable, before
-/// the answer.
+/// WRITE AND VERIFY (SBC-4, section 5.44 and following): the data is compared and durable before
+/// the status is returned.
 pub(crate) fn write_and_verify(
     context: &Context<'_>,
     data: &mut DataOut<'_>,
@@ -153,7 +153,7 @@ fn chunks(extent: Extent) -> impl Iterator<Item = Extent> {
         .map(move |offset| Extent::new(offset, CHUNK_BYTES.min(end - offset)))
 }
 
-/// Reads an extent to see whether it can be.
+/// Reads an extent to check that it is readable.
 fn read_through(
     device: &dyn BlockDevice,
     extent: Extent,

@@ -7,7 +7,7 @@ use crate::sense::{Asc, Sense};
 pub(super) const CSCD_IDENTIFICATION: u8 = 0xe4;
 /// Block device to block device, lengths in blocks.
 pub(super) const SEGMENT_BLOCKS: u8 = 0x02;
-/// The same with lengths and offsets in bytes.
+/// Block device to block device, with lengths and offsets in bytes.
 pub(super) const SEGMENT_BYTES: u8 = 0x0a;
 
 const HEADER_BYTES: usize = 16;
@@ -33,11 +33,11 @@ pub(super) struct Cscd {
     pub(super) code_set: u8,
     pub(super) kind: u8,
     pub(super) designator: Vec<u8>,
-    /// DISK BLOCK LENGTH, zero if not given.
+    /// DISK BLOCK LENGTH, zero if not specified.
     pub(super) block_bytes: u32,
 }
 
-/// What to copy.
+/// A segment to copy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) source: u16,
@@ -71,7 +71,7 @@ fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from(be32(bytes, at)) << 32 | u64::from(be32(bytes, at + 4))
 }
 
-/// Reads a list. Total: any bytes make a list or sense data.
+/// Decodes a list. Total: any bytes produce a list or sense data.
 pub(super) fn parse(bytes: &[u8]) -> Result<List, Sense> {
     if bytes.len() < HEADER_BYTES {
         return Err(LENGTH_ERROR);
@@ -85,7 +85,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<List, Sense> {
         return Err(LENGTH_ERROR);
     }
     if inline_bytes > 0 {
-        // No segment type that is understood uses inline data.
+        // No supported segment type uses inline data.
         return Err(Sense::invalid_parameter(12, None));
     }
     let (cscds, segments) = bytes[HEADER_BYTES..][..described as usize].split_at(cscds_bytes);

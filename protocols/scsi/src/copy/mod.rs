@@ -1,5 +1,5 @@
-//! EXTENDED COPY (LID1) between units of this target, as ESXi's VAAI uses it, and what tells about
-//! it (SPC-4, sections 5.17, 6.4 and 6.17 to 6.20).
+//! EXTENDED COPY (LID1) between units of this target, as used by ESXi's VAAI, and the commands that
+//! report its status (SPC-4, sections 5.17, 6.4 and 6.17 to 6.20).
 
 mod list;
 mod perform;
@@ -12,18 +12,18 @@ use crate::target::Context;
 
 pub(crate) use results::CopyResults;
 
-/// Most copy source and destination (CSCD) descriptors in one list.
+/// Maximum copy source and destination (CSCD) descriptors of one list.
 const CSCDS_MAX: u16 = 16;
-/// Most segment descriptors in one list.
+/// Maximum segment descriptors of one list.
 const SEGMENTS_MAX: u16 = 32;
-/// Most bytes of all descriptors of one list.
+/// Maximum bytes of all descriptors of one list.
 const DESCRIPTORS_BYTES_MAX: u32 =
     CSCDS_MAX as u32 * list::CSCD_BYTES as u32 + SEGMENTS_MAX as u32 * 28;
-/// Most bytes that one segment copies.
+/// Maximum bytes that one segment copies.
 const SEGMENT_BYTES_MAX: u32 = 64 << 20;
-/// Copies that may run at once, as far as it is told; the transport's bounds are tighter.
+/// Reported maximum of concurrent copies; the transport's limits are tighter.
 const CONCURRENT_MAX: u8 = 16;
-/// Descriptor types that are understood, ascending.
+/// Supported descriptor types, ascending.
 const DESCRIPTOR_TYPES: [u8; 3] = [
     list::SEGMENT_BLOCKS,
     list::SEGMENT_BYTES,

@@ -1,4 +1,4 @@
-//! Carries out a copy: finds the units, checks each segment, moves its data.
+//! Executes a copy: finds the units, checks each segment, copies its data.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::opcodes::Access;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::target::{Context, Unit};
 
-/// How much is read before it is written.
+/// Bytes that are read before they are written.
 const CHUNK_BYTES: u64 = 1 << 20;
 
 const fn aborted(asc: Asc) -> Stop {
     Stop::Sense(Sense::new(SenseKey::CopyAborted, asc))
 }
 
-/// What a finished copy leaves.
+/// The result of a completed copy.
 pub(super) struct Done {
     pub(super) progress: Progress,
 }
 
-/// Copies all segments in order. When it returns the data is durable on destinations without a
-/// write cache.
+/// Copies all segments in order. On return the data is durable on destinations without a write
+/// cache.
 pub(super) fn perform(context: &Context<'_>, list: &List) -> Result<Done, Stop> {
     let units: Vec<Option<Arc<Unit>>> = list
         .cscds
@@ -55,7 +55,7 @@ pub(super) fn perform(context: &Context<'_>, list: &List) -> Result<Done, Stop> 
     Ok(Done { progress })
 }
 
-/// The visible unit that a CSCD descriptor names by its NAA or EUI designator.
+/// Returns the visible unit that a CSCD descriptor identifies by its NAA or EUI designator.
 fn find_unit(context: &Context<'_>, cscd: &Cscd) -> Option<Arc<Unit>> {
     const BINARY: u8 = 1;
     const NAA: u8 = 3;
@@ -88,7 +88,7 @@ fn check_permission(context: &Context<'_>, source: &Unit, destination: &Unit) ->
     }
 }
 
-/// Where a segment reads and writes, both inside their devices.
+/// Returns the extents that a segment reads and writes, both within their devices.
 fn extents(segment: &Segment, source: &Unit, destination: &Unit) -> Result<(Extent, Extent), Stop> {
     let from = source.geometry();
     let to = destination.geometry();
@@ -134,7 +134,7 @@ fn extents(segment: &Segment, source: &Unit, destination: &Unit) -> Result<(Exte
     from.zip(to).ok_or(out_of_range)
 }
 
-/// Copies `from` to `to`, from the end if an overlap asks for it.
+/// Copies `from` to `to`, starting at the end if the extents overlap in that way.
 fn move_data(
     source: &Unit,
     from: Extent,
@@ -165,7 +165,7 @@ fn move_data(
     }
 }
 
-/// One chunk. The loan ends before the write, which may need the same range.
+/// Copies one chunk. The loan is released before the write, which may need the same range.
 fn copy_chunk(
     source: &dyn BlockDevice,
     from: Extent,

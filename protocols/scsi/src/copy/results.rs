@@ -1,13 +1,13 @@
-//! What RECEIVE COPY STATUS tells of copies that succeeded. A copy that failed told all in its
-//! sense data, and leaves nothing here.
+//! The results for RECEIVE COPY STATUS of successful copies. A failed copy has returned all
+//! information in its sense data and stores no result.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-/// Most results that are held for one unit; the oldest goes first.
+/// Maximum results stored for one unit; the oldest is evicted first.
 const RESULTS_MAX: usize = 32;
 
-/// How far a copy got.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) segments: u16,

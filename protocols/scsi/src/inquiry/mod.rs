@@ -9,13 +9,13 @@ use crate::target::{Context, Target, Unit};
 
 /// EVPD, in byte 1.
 const VITAL_PRODUCT_DATA: u8 = 0x01;
-/// Peripheral qualifier and device type where no unit is.
+/// Peripheral qualifier and device type for a number without a unit.
 const NO_UNIT: u8 = 0x7f;
 /// Device type of a well known logical unit.
 const WELL_KNOWN_UNIT: u8 = 0x1e;
-/// The one target port group that all ports are in.
+/// The target port group of all ports.
 pub(crate) const TARGET_PORT_GROUP: u16 = 1;
-/// Largest physical block that is ever shown: beyond 4 KiB Windows and ESXi refuse the unit.
+/// Largest physical block that is reported: Windows and ESXi refuse a unit with more than 4 KiB.
 const PHYSICAL_BLOCK_BYTES_MAX: u32 = 4096;
 
 /// LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT.
@@ -58,7 +58,7 @@ pub(crate) fn without_unit(target: &Target, command: &Command) -> Result<Outcome
     Ok(Outcome::data(cut(data, u32::from(cdb.be16(3)))))
 }
 
-/// `text` as `N` printable ASCII characters, padded with spaces.
+/// Returns `text` as `N` printable ASCII characters, padded with spaces.
 fn ascii<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [b' '; N];
     let printable = text
@@ -79,7 +79,7 @@ fn standard(target: &Target, device_type: u8) -> Vec<u8> {
     const THIRD_PARTY_COPY: u8 = 0x08;
     const MULTIPLE_PORTS: u8 = 0x10;
     const COMMAND_QUEUING: u8 = 0x02;
-    /// SAM-5, SPC-4, SBC-3, iSCSI, no version claimed of each.
+    /// SAM-5, SPC-4, SBC-3, iSCSI, without a version of each.
     const VERSION_DESCRIPTORS: [u16; 4] = [0x00a0, 0x0460, 0x04c0, 0x0960];
     const BYTES: usize = 96;
     let config = target.config();

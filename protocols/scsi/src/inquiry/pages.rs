@@ -7,12 +7,12 @@ use crate::block::{
 use crate::target::{Context, Unit};
 use crate::{TRANSFER_BYTES_MAX, copy};
 
-/// The pages there are, in ascending order.
+/// The supported pages, in ascending order.
 const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2];
-/// What streams of large reads and writes best use.
+/// Optimal transfer length of sequential reads and writes.
 const OPTIMAL_TRANSFER_BYTES: u32 = 1 << 20;
 
-/// A page with its header; `None` if there is no such page.
+/// Returns a page with its header; `None` if it is not supported.
 pub(super) fn page(context: &Context<'_>, code: u8) -> Option<Vec<u8>> {
     let unit = context.unit;
     let body = match code {
@@ -41,7 +41,7 @@ fn serial_number(unit: &Unit) -> Vec<u8> {
         .collect()
 }
 
-/// What a designator names.
+/// The object that a designator identifies.
 #[derive(Clone, Copy)]
 enum Association {
     Unit = 0x00,
@@ -125,7 +125,7 @@ fn block_limits(unit: &Unit) -> Vec<u8> {
     let block = geometry.logical_block;
     let granularity = (geometry.physical_block / block).max(1);
     let mut body = vec![0; 60];
-    // Offsets of the standard count from the page's first byte.
+    // The standard's offsets start at the page's first byte.
     let mut put =
         |at: usize, value: &[u8]| body[at - 4..at - 4 + value.len()].copy_from_slice(value);
     put(4, &[WRITE_SAME_NON_ZERO, COMPARE_AND_WRITE_BLOCKS_MAX]);

@@ -24,7 +24,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The parameters at power on of a unit for which nothing is saved.
+    /// Returns the parameters at power on of a unit without saved parameters.
     pub(crate) fn initial(write_cache: bool) -> Self {
         Self {
             write_cache,
@@ -34,7 +34,7 @@ impl Parameters {
     }
 }
 
-/// The long (10) or short (6) form of the parameter header.
+/// The long (10) or short (6) format of the parameter header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Short,
@@ -42,7 +42,7 @@ enum Form {
 }
 
 impl Form {
-    /// The form of a command: MODE SENSE (6) is 1Ah, MODE SELECT (6) is 15h.
+    /// Returns the format of a command: MODE SENSE (6) is 1Ah, MODE SELECT (6) is 15h.
     fn of(opcode: u8) -> Self {
         if opcode < 0x20 {
             Self::Short
@@ -59,7 +59,7 @@ impl Form {
     }
 }
 
-/// PC field: which values are asked for.
+/// The PC field: the requested values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
     Current,
@@ -156,13 +156,14 @@ fn lock(state: &UnitState) -> std::sync::MutexGuard<'_, Parameters> {
 }
 
 impl UnitState {
-    /// The parameters at power on: those that are saved, else the unit's own.
+    /// Returns the parameters at power on: the saved ones, otherwise the unit's configured ones.
     fn restored(&self, config: &crate::UnitConfig) -> Parameters {
         let saved = *self.saved_write_cache.lock().expect("no holder panics");
         Parameters::initial(saved.unwrap_or(config.write_cache))
     }
 
-    /// The unit's own WCE became another: it counts from now on, whatever an initiator had saved.
+    /// Drops saved parameters after a change of the unit's configured WCE, which becomes effective
+    /// immediately.
     pub(crate) fn forget_saved(&self, config: &crate::UnitConfig) {
         let mut saved = self.saved_write_cache.lock().expect("no holder panics");
         *saved = None;
@@ -171,7 +172,7 @@ impl UnitState {
         self.publish_parameters();
     }
 
-    /// Back to the parameters at power on.
+    /// Resets to the parameters at power on.
     pub(crate) fn reset_parameters(&self, config: &crate::UnitConfig) {
         *lock(self) = self.restored(config);
         self.publish_parameters();

@@ -1,14 +1,14 @@
-//! The pages' bytes, and which bits of them can be changed.
+//! The bytes of the mode pages, and their changeable bits.
 
 use super::Parameters;
 use crate::sense::Sense;
 
-/// All pages or all subpages, in the request.
+/// Request for all pages or all subpages.
 const ALL: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 /// SPF, in the first byte of a page with a subpage code.
 const SUBPAGE_FORMAT: u8 = 0x40;
-/// PS, there, too.
+/// PS, in the same byte.
 const PARAMETERS_SAVEABLE: u8 = 0x80;
 
 const WCE: u8 = 0x04;
@@ -19,7 +19,7 @@ const SWP: u8 = 0x08;
 struct Page {
     code: u8,
     subpage: u8,
-    /// Its bytes, header included, and which bits can be changed.
+    /// Its bytes, including the header, and its changeable bits.
     bytes: fn(&Parameters) -> Vec<u8>,
     changeable: fn(&mut [u8]),
     /// Whether MODE SELECT can save it (PS).
@@ -28,7 +28,7 @@ struct Page {
 
 fn nothing(_: &mut [u8]) {}
 
-/// In the order in which "all pages" returns them.
+/// In the order of "all pages".
 static PAGES: [Page; 5] = [
     Page {
         code: 0x01,
@@ -70,7 +70,7 @@ static PAGES: [Page; 5] = [
     },
 ];
 
-/// Read-write error recovery: everything is the engine's business; AWRE and ARRE.
+/// Read-write error recovery (AWRE and ARRE): handled by the engine.
 fn error_recovery(_: &Parameters) -> Vec<u8> {
     let mut page = vec![0; 12];
     page[0] = 0x01;
@@ -136,7 +136,7 @@ impl Page {
     }
 }
 
-/// The pages that a MODE SENSE asks for, one after the other.
+/// Returns the pages that a MODE SENSE requests, concatenated.
 pub(super) fn select(
     code: u8,
     subpage: u8,
@@ -169,8 +169,8 @@ pub(super) fn select(
     Ok(bytes)
 }
 
-/// Takes one page from the head of `bytes`, which starts at byte `at` of the parameter list,
-/// into `parameters`. Returns the page's length.
+/// Applies the first page of `bytes`, which starts at byte `at` of the parameter list, to
+/// `parameters`. Returns the page's length.
 pub(super) fn accept(bytes: &[u8], at: usize, parameters: &mut Parameters) -> Result<usize, Sense> {
     const PAGE_CODE: u8 = 0x3f;
     let wrong = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);

@@ -1,4 +1,4 @@
-//! MODE SELECT (6) and (10): all pages of a list are checked before any takes effect.
+//! MODE SELECT (6) and (10): all pages of a list are checked before any becomes effective.
 
 use super::{Form, Parameters, lock, pages, store};
 use crate::command::{DataOut, Executed, Outcome, Stop};
@@ -7,8 +7,8 @@ use crate::target::Context;
 
 const LENGTH_ERROR: Sense = Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR);
 
-/// MODE SELECT. Other nexuses learn of a change by a unit attention. A write cache that is switched
-/// off is off when this is answered, for earlier writes, too.
+/// MODE SELECT. Other nexuses are notified of a change by a unit attention. When the status is
+/// returned, a disabled write cache is off for earlier writes, too.
 pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, Stop> {
     const SAVE_PAGES: u8 = 0x01;
     const PAGE_FORMAT: u8 = 0x10;
@@ -27,7 +27,7 @@ pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ex
     let list = data.bytes().get(..announced).ok_or(LENGTH_ERROR)?;
     let mut at = skip_descriptors(context, form, list)?;
     let state = &context.unit.state;
-    // Held to the end, so that what is saved and what is current are of one command.
+    // Locked until the end, so that saved and current values come from one command.
     let mut saved = state.saved_write_cache.lock().expect("no holder panics");
     let before = *lock(state);
     let mut wanted = before;
@@ -55,8 +55,8 @@ pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ex
     Ok(context.durable(switched_off, Outcome::good()))
 }
 
-/// WCE as it is to be saved. A cache that is switched off is saved in any case: who has done so relies
-/// on it, and would not look again after a reset or a takeover.
+/// Returns the WCE to save. A disabled cache is saved in any case: the initiator relies on it, and
+/// would not check it again after a reset or a takeover.
 fn to_save(save_pages: bool, before: &Parameters, wanted: &Parameters) -> Option<bool> {
     let switched_off = before.write_cache && !wanted.write_cache;
     (save_pages || switched_off).then_some(wanted.write_cache)
@@ -74,7 +74,7 @@ fn save(context: &Context<'_>, write_cache: bool) -> Result<(), Stop> {
         })
 }
 
-/// The offset of the first page. Block descriptors may only say what is already so.
+/// Returns the offset of the first page. Block descriptors must equal the current ones.
 fn skip_descriptors(context: &Context<'_>, form: Form, list: &[u8]) -> Result<usize, Sense> {
     let header = form.header_bytes();
     if list.len() < header {

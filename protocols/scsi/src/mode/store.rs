@@ -1,4 +1,4 @@
-//! How a write cache that an initiator has switched survives a reset, a restart and a takeover: one
+//! How an initiator's setting of the write cache survives a reset, a restart and a takeover: one
 //! line of JSON, small enough for a property of the volume.
 
 use std::io;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::NoReservationStore;
 
-/// Where the saved mode parameters of one unit are kept. Both calls may block.
+/// Stable storage of the saved mode parameters of one unit. Both calls may block.
 pub trait ModeStore: Send + Sync {
-    /// What was saved last; `None` if nothing ever was.
+    /// Returns the last saved bytes; `None` if there are none.
     fn load(&self) -> io::Result<Option<Vec<u8>>>;
 
-    /// Replaces it: durable when this returns.
+    /// Replaces the saved bytes: durable on return.
     fn save(&self, bytes: &[u8]) -> io::Result<()>;
 }
 
@@ -35,7 +35,7 @@ struct Stored {
     write_cache: bool,
 }
 
-/// The bytes to save.
+/// Returns the bytes to save.
 pub(super) fn encode(write_cache: bool) -> Vec<u8> {
     let stored = Stored {
         version: VERSION,
@@ -44,8 +44,8 @@ pub(super) fn encode(write_cache: bool) -> Vec<u8> {
     serde_json::to_vec(&stored).expect("a number and a flag are always JSON")
 }
 
-/// WCE as it was saved; `None` if it never was. What cannot be read counts as off: a cache that is
-/// off costs time, one that is on without the initiator's knowledge its data.
+/// Returns the saved WCE; `None` if there is none. Unreadable data counts as off: a disabled cache
+/// costs time, an unexpectedly enabled one costs the initiator's data.
 pub(crate) fn saved_write_cache(store: &dyn ModeStore, lun: u16) -> Option<bool> {
     let loaded = store.load().and_then(|bytes| match bytes {
         None => Ok(None),

@@ -1,6 +1,6 @@
-//! The one table of supported commands. It decides what is recognised, which CDB bits may be
-//! set, what a reservation forbids, and what REPORT SUPPORTED OPERATION CODES says, so that claim
-//! and behaviour cannot diverge.
+//! The table of supported commands. It defines the recognised commands, the permitted CDB bits, the
+//! effect of reservations, and the data of REPORT SUPPORTED OPERATION CODES, so that reported and
+//! actual behaviour cannot diverge.
 
 mod report;
 mod table;
@@ -11,7 +11,7 @@ use crate::sense::{Asc, Sense};
 pub(crate) use report::{supported_opcodes, supported_task_management};
 pub(crate) use table::TABLE;
 
-/// What a command does; `execute` matches on it.
+/// The kind of a command; `execute` matches on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// TEST UNIT READY.
@@ -85,7 +85,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether the command is about the unit's contents or their size, and not only about the unit.
+    /// Whether the command requires the unit's data or size, and not only the unit.
     pub(crate) const fn needs_contents(self) -> bool {
         matches!(
             self,
@@ -110,11 +110,11 @@ impl Op {
     }
 }
 
-/// What reservations of other nexuses forbid (SPC-4, tables 52 and 53; SBC-4, table 14; SPC-2,
-/// table 10).
+/// The access that reservations of other nexuses deny (SPC-4, tables 52 and 53; SBC-4, table 14;
+/// SPC-2, table 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Always allowed, under SPC-2 reservations too.
+    /// Always allowed, also under SPC-2 reservations.
     Free,
     /// Allowed under persistent reservations, refused under an SPC-2 reservation.
     Query,
@@ -129,19 +129,19 @@ pub enum Access {
 /// One supported command.
 #[derive(Debug)]
 pub struct Row {
-    /// What it does.
+    /// The kind of the command.
     pub op: Op,
     /// The operation code.
     pub opcode: u8,
-    /// The service action, if the operation code has them.
+    /// The service action, if the operation code has service actions.
     pub action: Option<u8>,
-    /// CDB usage data: which bits are evaluated. Its length is the CDB's.
+    /// CDB usage data: the evaluated bits. Its length is the CDB's.
     pub usage: &'static [u8],
-    /// Obsolete or ignored bits that may be set all the same: (byte, bits).
+    /// Obsolete or ignored bits that are accepted: (byte, bits).
     pub tolerated: &'static [(u8, u8)],
-    /// What reservations do to it.
+    /// The effect of reservations.
     pub access: Access,
-    /// Whether only thin provisioned units have it.
+    /// Whether only thin provisioned units support it.
     pub thin_only: bool,
 }
 
@@ -149,7 +149,7 @@ pub struct Row {
 const ACTION_BITS: u8 = 0x1f;
 
 impl Row {
-    /// The bits of CDB byte `at` that may be set.
+    /// Returns the permitted bits of CDB byte `at`.
     fn allowed(&self, at: usize) -> u8 {
         let mut bits = self.usage[at];
         if at == 1 && self.action.is_some() {
@@ -163,10 +163,10 @@ impl Row {
         bits
     }
 
-    /// Refuses a CDB with a bit set that this command does not know.
+    /// Refuses a CDB with a bit that this command does not support.
     fn check(&self, cdb: &Cdb) -> Result<(), Sense> {
         for (at, byte) in cdb.head()[..self.usage.len()].iter().enumerate().skip(1) {
-            // One comparison decides for nearly every byte; `allowed` is the slow path.
+            // One comparison is sufficient for nearly every byte; `allowed` is the slow path.
             let last = at + 1 == self.usage.len();
             if byte & !self.usage[at] != 0 && !last {
                 let wrong = byte & !self.allowed(at);
@@ -175,7 +175,7 @@ impl Row {
                     return Err(Sense::invalid_cdb(at as u16, Some(bit)));
                 }
             }
-            // CONTROL: no auto contingent allegiance here; the other bits mean nothing.
+            // CONTROL: auto contingent allegiance is not supported; the other bits are ignored.
             if last && byte & 0x04 != 0 {
                 return Err(Sense::invalid_cdb(at as u16, Some(2)));
             }
@@ -184,7 +184,7 @@ impl Row {
     }
 }
 
-/// The row of a CDB, whose bits are all known. Total: any bytes get a row or sense data.
+/// Returns the row of a CDB with only supported bits. Total: any bytes produce a row or sense data.
 pub fn recognise(cdb: &Cdb, thin: bool) -> Result<&'static Row, Sense> {
     let unknown = Sense::illegal(Asc::INVALID_COMMAND_OPERATION_CODE);
     let rows = rows_of(cdb.opcode());
@@ -205,13 +205,13 @@ pub fn recognise(cdb: &Cdb, thin: bool) -> Result<&'static Row, Sense> {
     Ok(row)
 }
 
-/// What commands with this operation code do, if it needs no service action to tell.
+/// Returns the kind of an operation code, unless it has service actions.
 pub fn by_opcode(opcode: u8) -> Option<Op> {
     let first = rows_of(opcode).first()?;
     first.action.is_none().then_some(first.op)
 }
 
-/// The rows with an operation code; more than one only if it has service actions.
+/// Returns the rows of an operation code; more than one only if it has service actions.
 pub(crate) fn rows_of(opcode: u8) -> &'static [Row] {
     let (start, end) = table::INDEX[usize::from(opcode)];
     &TABLE[usize::from(start)..usize::from(end)]
@@ -239,7 +239,7 @@ mod tests {
         assert!(all(&[0x08, 0x28, 0xa8, 0x88], Op::Read));
         assert!(all(&[0x0a, 0x2a, 0xaa, 0x8a], Op::Write));
         assert!(all(&[0x2e, 0xae, 0x8e], Op::WriteAndVerify));
-        // GET LBA STATUS and others share theirs; 0xff is nobody's.
+        // GET LBA STATUS shares its operation code with other commands; 0xff is unused.
         assert_eq!((by_opcode(0x9e), by_opcode(0xff)), (None, None));
     }
 

@@ -5,10 +5,10 @@ use super::{ACTION_BITS, Row, TABLE, rows_of};
 use crate::command::Cdb;
 use crate::sense::Sense;
 
-/// Bytes of a command timeouts descriptor, its length field not counted.
+/// Bytes of a command timeouts descriptor, without its length field.
 const TIMEOUTS_LENGTH: u16 = 0x0a;
 
-/// The parameter data for the reporting options of `cdb`, not yet cut.
+/// Returns the parameter data for the reporting options of `cdb`, not yet truncated.
 pub(crate) fn supported_opcodes(cdb: &Cdb, thin: bool) -> Result<Vec<u8>, Sense> {
     let with_timeouts = cdb.byte(2) & 0x80 != 0;
     let opcode = cdb.byte(3);
@@ -35,7 +35,7 @@ pub(crate) fn supported_opcodes(cdb: &Cdb, thin: bool) -> Result<Vec<u8>, Sense>
 
 fn push_timeouts(data: &mut Vec<u8>) {
     data.extend(TIMEOUTS_LENGTH.to_be_bytes());
-    // Zero means that no time is promised.
+    // Zero means that no time is specified.
     data.extend([0; TIMEOUTS_LENGTH as usize]);
 }
 
@@ -70,7 +70,7 @@ fn all(with_timeouts: bool, thin: bool) -> Vec<u8> {
 }
 
 fn one(row: Option<&Row>, with_timeouts: bool) -> Vec<u8> {
-    /// SUPPORT: 001b not supported, 011b supported as the standard says.
+    /// SUPPORT: 001b not supported, 011b supported according to the standard.
     const NOT_SUPPORTED: u8 = 0x01;
     const SUPPORTED: u8 = 0x03;
     let Some(row) = row else {
@@ -89,8 +89,8 @@ fn one(row: Option<&Row>, with_timeouts: bool) -> Vec<u8> {
     data
 }
 
-/// The parameter data, REPD or not: abort task, abort task set, clear task set, logical unit
-/// reset, target reset. No ACA, no query functions, no I_T nexus reset.
+/// Returns the parameter data, with or without REPD: abort task, abort task set, clear task set,
+/// logical unit reset, target reset. No ACA, no query functions, no I_T nexus reset.
 pub(crate) fn supported_task_management(extended: bool) -> Vec<u8> {
     const SUPPORTED: u8 = 0x80 | 0x40 | 0x10 | 0x08 | 0x02;
     if extended {

@@ -1,10 +1,10 @@
-//! The rows, in ascending order of operation code and service action.
+//! The table, in ascending order of operation code and service action.
 
 use super::{Access, Op, Row};
 
-/// NACA is evaluated in every CONTROL byte: it is refused.
+/// NACA is evaluated in every CONTROL byte, and refused.
 const C: u8 = 0x04;
-/// The GROUP NUMBER field is accepted and means nothing here.
+/// The GROUP NUMBER field is accepted and ignored.
 const G: u8 = 0x3f;
 /// FUA_NV, obsolete since SBC-3.
 const FUA_NV: &[(u8, u8)] = &[(1, 0x02)];
@@ -87,10 +87,10 @@ const fn twelve_length(opcode: u8, head: [u8; 5]) -> [u8; 12] {
     [opcode, a, b, c, d, e, 0xff, 0xff, 0xff, 0xff, 0, C]
 }
 
-/// Every supported command.
+/// All supported commands.
 ///
-/// MODE SENSE is more open than SPC-4 says under persistent reservations: a host that waits for
-/// its turn must be able to see the write cache, or it takes the unit over without ever flushing.
+/// MODE SENSE is less restricted under persistent reservations than SPC-4 requires. A standby host
+/// must be able to read the write cache setting, or it would take the unit over and never flush.
 #[rustfmt::skip]
 pub(crate) static TABLE: &[Row] = {
     use Access::*;
@@ -159,7 +159,7 @@ pub(crate) static TABLE: &[Row] = {
     ]
 };
 
-/// For each operation code the first row and one past the last.
+/// The first row and one past the last row of each operation code.
 pub(super) static INDEX: [(u8, u8); 256] = {
     let mut index = [(0, 0); 256];
     let mut at = 0;

@@ -21,7 +21,8 @@ pub(crate) fn reserve_in(context: &Context<'_>) -> Result<Outcome, Stop> {
     Ok(Outcome::data(cut(data, allocation)))
 }
 
-/// PERSISTENT RESERVE OUT (SPC-4, section 6.16). What the initiator is told is stored before.
+/// PERSISTENT RESERVE OUT (SPC-4, section 6.16). The change is stored before the status is
+/// returned.
 pub(crate) fn reserve_out(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Outcome, Stop> {
     context.may_block()?;
     let unit = context.unit;

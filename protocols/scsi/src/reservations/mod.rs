@@ -1,5 +1,6 @@
-//! Persistent reservations (SPC-4, section 5.13) as SCSI has them: parameter lists and data, who is registered, and what
-//! refusals and events are called. The state machine is the crate `reservations`.
+//! Persistent reservations (SPC-4, section 5.13) for SCSI: parameter lists and data, the identity
+//! of registrants, and the sense codes of refusals and events. The state machine is the crate
+//! `reservations`.
 
 mod commands;
 mod registrant;
@@ -19,10 +20,10 @@ pub(crate) use request::parse;
 
 /// The reservations of a logical unit.
 pub(crate) type Reservations = ::reservations::Reservations<NexusId>;
-/// A change of them.
+/// A change of the reservations.
 pub(crate) type Request = ::reservations::Request<NexusId>;
 
-/// The unit attention of an event (SPC-4, section 5.13).
+/// Returns the unit attention of an event (SPC-4, section 5.13).
 pub(crate) fn attention(event: Event) -> Asc {
     match event {
         Event::Released => Asc::RESERVATIONS_RELEASED,
@@ -31,7 +32,7 @@ pub(crate) fn attention(event: Event) -> Asc {
     }
 }
 
-/// The status of a refusal. Sense points at the field of the CDB or parameter list.
+/// Returns the status of a refusal. Sense data points to the field of the CDB or parameter list.
 pub(crate) fn refused(refusal: Refusal) -> Stop {
     let sense = match refusal {
         Refusal::Conflict => return Stop::Conflict,

@@ -1,4 +1,4 @@
-//! An I_T nexus as its registration is stored (`docs/formats/reservations.md`).
+//! The stored form of an I_T nexus (`docs/formats/reservations.md`).
 
 use ::reservations::{Registrant, Stored};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Parameter data of PERSISTENT RESERVE IN (SPC-4, section 6.15), not yet cut.
+//! Parameter data of PERSISTENT RESERVE IN (SPC-4, section 6.15), not yet truncated.
 
 use super::Reservations;
 use super::request::transport_id;
@@ -35,7 +35,7 @@ pub(crate) fn read_reservation(state: &Reservations) -> Vec<u8> {
     with_header(state, body)
 }
 
-/// REPORT CAPABILITIES: SPEC_I_PT, ALL_TG_PT and APTPL work, all six types do.
+/// REPORT CAPABILITIES: SPEC_I_PT, ALL_TG_PT and APTPL are supported, and all six types.
 pub(crate) fn read_capabilities(state: &Reservations) -> Vec<u8> {
     const SIP_C: u8 = 0x08;
     const ATP_C: u8 = 0x04;

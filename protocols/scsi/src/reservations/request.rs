@@ -12,7 +12,7 @@ use crate::sense::{Asc, Sense};
 
 /// Bytes of the basic parameter list.
 const BASIC_BYTES: usize = 24;
-/// Most TransportIDs in one parameter list.
+/// Maximum TransportIDs of one parameter list.
 const TRANSPORT_IDS_MAX: usize = 64;
 
 const LENGTH_ERROR: Sense = Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR);
@@ -29,7 +29,7 @@ fn be32(bytes: &[u8], at: usize) -> usize {
     u32::from_be_bytes(value) as usize
 }
 
-/// The request of a CDB and its parameter list; `nexus` is the sender.
+/// Decodes the request of a CDB and its parameter list; `nexus` is the sender.
 pub(crate) fn parse(cdb: &Cdb, list: &[u8], nexus: &NexusId) -> Result<Request, Sense> {
     let action = cdb.byte(1) & 0x1f;
     if cdb.be32(5) as usize != list.len() || list.len() < BASIC_BYTES {
@@ -87,7 +87,8 @@ pub(crate) fn parse(cdb: &Cdb, list: &[u8], nexus: &NexusId) -> Result<Request, 
     })
 }
 
-/// SPEC_I_PT: a length and TransportIDs; they are registered for the port the command came by.
+/// Decodes SPEC_I_PT: a length and TransportIDs, which are registered for the port that received
+/// the command.
 fn parse_ports(list: &[u8], nexus: &NexusId) -> Result<Vec<NexusId>, Sense> {
     if list.len() < BASIC_BYTES + 4 || be32(list, 24) != list.len() - BASIC_BYTES - 4 {
         return Err(LENGTH_ERROR);
@@ -136,8 +137,8 @@ fn parse_move(list: &[u8], _by: &NexusId, key: u64, new_key: u64) -> Result<Requ
     })
 }
 
-/// An initiator port's TransportID (`name,i,0xISID`) at the head of `bytes`, and its length. The
-/// form without an ISID names no port and is refused.
+/// Decodes an initiator port's TransportID (`name,i,0xISID`) at the start of `bytes`. Returns it
+/// with its length. The format without an ISID names no port and is refused.
 fn parse_transport_id(bytes: &[u8]) -> Option<(IscsiName, [u8; 6], usize)> {
     const FORMAT_PORT: u8 = 0x45;
     let (&[format, _, high, low], _) = bytes.split_first_chunk::<4>()?;

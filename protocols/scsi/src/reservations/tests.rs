@@ -32,7 +32,7 @@ fn register(key: u64, new_key: u64) -> Request {
     }
 }
 
-/// A state in the making; panics on a refusal.
+/// A state under construction; panics on a refusal.
 #[derive(Default)]
 struct Play {
     state: Reservations,
@@ -377,7 +377,8 @@ fn stored_nonsense_is_refused_not_forgotten() {
     assert_eq!(decode(b"").unwrap(), Reservations::default());
 }
 
-/// Random requests of three nexuses: the invariant holds after each, and the stored form comes back.
+/// Random requests of three nexuses: the invariant holds after each, and the stored form can be
+/// restored.
 #[test]
 fn random_histories_keep_the_invariant() {
     let mut random = fastrand::Rng::with_seed(42);

@@ -1,4 +1,4 @@
-//! From a command to its handler: addressing, unit attentions, reservations, then the command.
+//! Dispatches a command: addressing, unit attentions, reservations, and its handler.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{block, copy, inquiry, mode, primary, reservations};
 
 use super::{Nexus, NexusState, Target, Unit};
 
-/// A command on its way through a unit.
+/// The context of a command on a unit.
 pub(crate) struct Context<'a> {
     pub(crate) target: &'a Arc<Target>,
     pub(crate) nexus: &'a Arc<NexusState>,
@@ -24,7 +24,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Stops a command that has to wait where it may not. To be called before any effect.
+    /// Stops a blocking command on a thread that must not block. Must be called before any effect.
     pub(crate) fn may_block(&self) -> Result<(), Stop> {
         match self.wait_mode.may_block() {
             true => Ok(()),
@@ -32,8 +32,8 @@ impl Context<'_> {
         }
     }
 
-    /// Stops a command that nobody wants any more. To be called at the last moment before an effect
-    /// that no device makes, such as on reservations.
+    /// Stops a command without the transport's permit. Must be called immediately before an effect
+    /// that is not made by a device, such as on reservations.
     pub(crate) fn may_take_effect(&self) -> Result<(), Stop> {
         match self.wait_mode.permits() {
             true => Ok(()),
@@ -45,7 +45,7 @@ impl Context<'_> {
         self.unit.geometry()
     }
 
-    /// `outcome`, answered when everything written so far is durable if `wanted`.
+    /// Returns `outcome`, after a flush of all earlier writes if `wanted`.
     pub(crate) fn durable(&self, wanted: bool, mut outcome: Outcome) -> Executed {
         if !wanted {
             return Executed::Done(outcome);
@@ -58,7 +58,7 @@ impl Context<'_> {
     }
 }
 
-/// Notes the device in the answer.
+/// Adds the device to the outcome.
 fn performed_on(unit: &Unit, mut executed: Executed) -> Executed {
     let outcome = match &mut executed {
         Executed::Done(outcome) | Executed::Durable { then: outcome, .. } => outcome,
@@ -69,7 +69,7 @@ fn performed_on(unit: &Unit, mut executed: Executed) -> Executed {
     executed
 }
 
-/// The answer for a [`Stop`] that is one.
+/// Converts a [`Stop`] to the result of the command.
 fn stopped(stop: Stop, format: SenseFormat) -> Executed {
     match stop {
         Stop::Sense(sense) => Executed::Done(Outcome::check_condition(&sense, format)),
@@ -80,8 +80,8 @@ fn stopped(stop: Stop, format: SenseFormat) -> Executed {
 }
 
 impl Target {
-    /// What to do before [`execute`](Self::execute): how much data to collect and where to, or
-    /// an answer right away.
+    /// Returns the required action before [`execute`](Self::execute): the amount of data to collect
+    /// and its destination, or an immediate outcome.
     pub fn plan(self: &Arc<Self>, nexus: &Nexus, command: &Command) -> Plan {
         let state = &*nexus.state;
         let Some(unit) = self.addressed(state, command.lun) else {
@@ -114,7 +114,8 @@ impl Target {
         }
     }
 
-    /// Bytes of a volume that a READ holds in memory until they are sent; 0 for other commands and for one that is refused.
+    /// Returns the bytes of a volume that a READ holds in memory until they are sent; 0 for other
+    /// commands and for a refused one.
     pub fn read_bytes(&self, nexus: &Nexus, command: &Command) -> u64 {
         match opcodes::recognise(&command.cdb, false) {
             Ok(row) if row.op == Op::Read => {}
@@ -125,7 +126,7 @@ impl Target {
             .map_or(0, |extent| extent.length)
     }
 
-    /// Performs a command. `data` is what [`plan`](Self::plan) asked for.
+    /// Executes a command. `data` is the data that [`plan`](Self::plan) requested.
     pub fn execute(
         self: &Arc<Self>,
         nexus: &Nexus,
@@ -177,7 +178,7 @@ impl Target {
         self.visible_unit(nexus, lun.unit()?)
     }
 
-    /// Recognises a command and decides whether this nexus may have it now. A conflict takes
+    /// Recognises a command and checks that this nexus may execute it now. A conflict has
     /// precedence over a unit attention (SAM-5, section 5.3.3).
     fn admit(
         &self,
@@ -206,8 +207,7 @@ impl Target {
         Ok(row)
     }
 
-    /// Commands that work without a logical unit behind the number (SPC-4, section 6.6.1 and
-    /// others).
+    /// Executes commands that do not require a logical unit (for example SPC-4, section 6.6.1).
     fn execute_without_unit(&self, nexus: &NexusState, command: &Command) -> Result<Outcome, Stop> {
         let row = opcodes::recognise(&command.cdb, false)?;
         match row.op {
@@ -234,7 +234,7 @@ impl Target {
 fn refuse(stop: Stop, format: SenseFormat) -> Plan {
     match stopped(stop, format) {
         Executed::Done(outcome) => Plan::Refuse(outcome),
-        // A device that is gone is met again, and answered for, by `execute`.
+        // An absent device is handled by `execute`.
         _ => Plan::NoData,
     }
 }

@@ -1,4 +1,4 @@
-//! The target device: its units, its nexuses, and the desired state that says what it should be.
+//! The target device: its units, its nexuses, and its desired state.
 
 mod dispatch;
 mod nexus;
@@ -22,10 +22,10 @@ pub use tasks::{TaskManagement, TaskScope, TmfOutcome, TmfResponse};
 pub use unit::{Identity, UnitConfig, Visibility};
 pub(crate) use unit::{Unit, UnitState};
 
-/// Highest logical unit number plus one: what flat space addressing reaches.
+/// Highest logical unit number plus one: the limit of flat space addressing.
 pub const LUNS_MAX: u16 = 1 << 14;
 
-/// What does not change during the life of a target.
+/// The constant properties of a target.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// The iSCSI target name.
@@ -36,22 +36,22 @@ pub struct TargetConfig {
     pub product: String,
     /// PRODUCT REVISION LEVEL, at most 4 characters.
     pub revision: String,
-    /// Portal group tags the target is reachable by, not zero.
+    /// Portal group tags of the target, not zero.
     pub portal_groups: Vec<u16>,
 }
 
-/// What [`Target::apply`] changed, as unit numbers.
+/// The changes of [`Target::apply`], as unit numbers.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// New units.
     pub added: Vec<u16>,
-    /// Units that are gone.
+    /// Removed units.
     pub removed: Vec<u16>,
-    /// Units that are others now.
+    /// Units with a new identity.
     pub replaced: Vec<u16>,
-    /// Units whose capacity changed.
+    /// Units with a new capacity.
     pub resized: Vec<u16>,
-    /// Units that are not served, because what was promised to clients cannot be read.
+    /// Units that are not served, because their reservations cannot be read.
     pub refused: Vec<(u16, StoredReservationsError)>,
 }
 
@@ -68,7 +68,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target without units.
+    /// Creates a target without units.
     pub fn new(config: TargetConfig) -> Arc<Self> {
         let portal_groups = RwLock::new(Arc::new(config.portal_groups.clone()));
         Arc::new(Self {
@@ -89,19 +89,19 @@ impl Target {
         &self.config
     }
 
-    /// The portal group tags it is reachable by now.
+    /// The current portal group tags.
     pub fn portal_groups(&self) -> Arc<Vec<u16>> {
         Arc::clone(&self.portal_groups.read().expect("no holder panics"))
     }
 
-    /// Changes them.
+    /// Sets the portal group tags.
     pub fn set_portal_groups(&self, portal_groups: Vec<u16>) {
         *self.portal_groups.write().expect("no holder panics") = Arc::new(portal_groups);
     }
 
-    /// Makes the units what the desired state says, and tells logged-in nexuses what changed for them by
-    /// unit attentions; others notice nothing. One caller at a time. Of two units with one number the first counts. May
-    /// block (it loads reservations of new units).
+    /// Applies the desired units, and notifies the affected nexuses of changes by unit attentions.
+    /// One caller at a time. Of two units with one number the first is used. May block (it loads
+    /// reservations of new units).
     pub fn apply(&self, desired: Vec<UnitConfig>) -> Changes {
         let old = self.units();
         let mut changes = Changes::default();
@@ -186,7 +186,7 @@ impl Target {
         }
     }
 
-    /// Looks for units whose device was resized, and tells the nexuses. Returns their numbers.
+    /// Detects resized devices and notifies the nexuses. Returns the unit numbers.
     pub fn check_capacities(&self) -> Vec<u16> {
         let mut resized = Vec::new();
         for unit in self.units().iter() {
@@ -207,13 +207,13 @@ impl Target {
         resized
     }
 
-    /// The contents of a unit are others now, as if its medium had been exchanged. Tells the nexuses,
-    /// and returns how many.
+    /// Reports that the data of a unit was replaced, like an exchanged medium. Notifies the nexuses
+    /// and returns their number.
     pub fn contents_changed(&self, lun: u16) -> usize {
         self.attend_all(lun, Asc::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED)
     }
 
-    /// Queues a unit attention for every nexus that sees a unit, and returns how many they are.
+    /// Queues a unit attention for every nexus that sees a unit. Returns their number.
     fn attend_all(&self, lun: u16, asc: Asc) -> usize {
         let units = self.units();
         let Some(unit) = find(&units, lun) else {
@@ -227,7 +227,7 @@ impl Target {
         told.len()
     }
 
-    /// Opens an I_T nexus. If it is open already, that one is lost first (session reinstatement).
+    /// Opens an I_T nexus. An open nexus with the same ID is lost first (session reinstatement).
     pub fn login(self: &Arc<Self>, id: NexusId) -> Nexus {
         let login = self.logins.fetch_add(1, Ordering::Relaxed);
         let state = Arc::new(NexusState::new(id.clone(), login));
@@ -249,8 +249,8 @@ impl Target {
         }
     }
 
-    /// I_T nexus loss: SPC-2 reservations of the nexus end (SPC-2, section 5.5.1); persistent ones
-    /// stay.
+    /// Handles I_T nexus loss: SPC-2 reservations of the nexus are released (SPC-2, section 5.5.1);
+    /// persistent ones remain.
     fn lose(&self, state: &Arc<NexusState>) {
         if !state.lose() {
             return;
@@ -267,7 +267,7 @@ impl Target {
         }
     }
 
-    /// The nexuses that are logged in.
+    /// Returns the logged-in nexuses.
     pub(crate) fn all_nexuses(&self) -> Vec<Arc<NexusState>> {
         let nexuses = self.nexuses.lock().expect("no holder panics");
         nexuses.values().cloned().collect()
@@ -285,7 +285,7 @@ impl Target {
         Arc::clone(&self.units.read().expect("no holder panics"))
     }
 
-    /// The unit of a number, if the nexus may see it.
+    /// Returns a unit by number, if the nexus may see it.
     pub(crate) fn visible_unit(&self, nexus: &NexusState, lun: u16) -> Option<Arc<Unit>> {
         let units = self.units.read().expect("no holder panics");
         let unit = find(&units, lun)?;
@@ -293,7 +293,7 @@ impl Target {
         visible.then(|| Arc::clone(unit))
     }
 
-    /// The numbers of the units that an initiator sees, in order.
+    /// Returns the unit numbers that are visible to an initiator, in order.
     pub fn visible_luns(&self, initiator: &IscsiName) -> Vec<u16> {
         let units = self.units();
         let visible = units
@@ -308,7 +308,7 @@ fn find(table: &UnitTable, lun: u16) -> Option<&Arc<Unit>> {
     at.ok().map(|at| &table[at])
 }
 
-/// The unit for a desired state: with the state of `before` if it is the same unit.
+/// Creates the unit of a desired state, reusing the state of `before` if it is the same unit.
 fn unit_for(
     config: UnitConfig,
     before: Option<&Arc<Unit>>,

@@ -9,15 +9,15 @@ use crate::sense::Asc;
 
 use super::Target;
 
-/// Most pending unit attentions of one nexus and unit; the oldest are kept.
+/// Maximum pending unit attentions of one nexus and unit; the oldest are retained.
 const ATTENTIONS_MAX: usize = 8;
 
-/// What the target knows of a logged-in nexus.
+/// The state of a logged-in nexus.
 pub(crate) struct NexusState {
     pub(crate) id: NexusId,
     /// Distinguishes this login from earlier ones of the same nexus.
     pub(crate) login: u64,
-    /// Number of pending attentions, so that the usual command takes no lock.
+    /// Number of pending attentions, so that the usual command needs no lock.
     pending: AtomicUsize,
     attentions: Mutex<BTreeMap<u16, Vec<Asc>>>,
     lost: AtomicBool,
@@ -48,7 +48,7 @@ impl NexusState {
         }
     }
 
-    /// Takes the oldest attention of a unit.
+    /// Removes and returns the oldest attention of a unit.
     pub(crate) fn take_attention(&self, unit: u16) -> Option<Asc> {
         if self.pending.load(Ordering::Acquire) == 0 {
             return None;
@@ -63,7 +63,7 @@ impl NexusState {
         Some(asc)
     }
 
-    /// Forgets an attention of all units: REPORT LUNS told the initiator.
+    /// Clears an attention of all units after REPORT LUNS has reported it.
     pub(crate) fn forget_attention(&self, asc: Asc) {
         if self.pending.load(Ordering::Acquire) == 0 {
             return;
@@ -78,14 +78,14 @@ impl NexusState {
         all.retain(|_, queue| !queue.is_empty());
     }
 
-    /// Forgets all attentions of a unit that is no more.
+    /// Clears all attentions of a removed unit.
     pub(super) fn forget_unit(&self, unit: u16) {
         if let Some(queue) = self.attentions().remove(&unit) {
             self.pending.fetch_sub(queue.len(), Ordering::Release);
         }
     }
 
-    /// Whether the nexus is no more: its commands must have no effect.
+    /// Whether the nexus is lost: its commands must have no effect.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -103,12 +103,12 @@ pub struct Nexus {
 }
 
 impl Nexus {
-    /// Which nexus it is.
+    /// The ID of the nexus.
     pub fn id(&self) -> &NexusId {
         &self.state.id
     }
 
-    /// The target it is logged in to.
+    /// The target of the nexus.
     pub fn target(&self) -> &Arc<Target> {
         &self.target
     }

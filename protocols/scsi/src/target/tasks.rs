@@ -1,5 +1,5 @@
-//! Task management (SAM-5, section 7). The transport owns the tasks; the target says whose must
-//! be aborted and who has to know.
+//! Task management (SAM-5, section 7). The transport owns the tasks; the target determines the
+//! tasks to abort and the nexuses to notify.
 
 use crate::command::{Lun, NexusId};
 use crate::sense::Asc;
@@ -9,11 +9,11 @@ use super::{Nexus, Target, Unit};
 /// Task management functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskManagement {
-    /// ABORT TASK: the transport finds the task.
+    /// ABORT TASK: handled by the transport.
     AbortTask,
     /// ABORT TASK SET.
     AbortTaskSet,
-    /// CLEAR ACA: there is none.
+    /// CLEAR ACA: not supported.
     ClearAca,
     /// CLEAR TASK SET.
     ClearTaskSet,
@@ -25,10 +25,10 @@ pub enum TaskManagement {
     TargetColdReset,
 }
 
-/// The answer to a task management function (RFC 7143, section 11.6.1).
+/// The response to a task management function (RFC 7143, section 11.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TmfResponse {
-    /// Done, after the aborts.
+    /// Completed, after the aborts.
     Complete,
     /// No such logical unit.
     UnitNotFound,
@@ -39,20 +39,20 @@ pub enum TmfResponse {
 /// Tasks to abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskScope {
-    /// Of this nexus; `None` for all.
+    /// The nexus; `None` for all.
     pub nexus: Option<NexusId>,
-    /// On this unit; `None` for all.
+    /// The unit; `None` for all.
     pub unit: Option<u16>,
 }
 
-/// What a transport has to do for a task management function.
+/// The required actions of a transport for a task management function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TmfOutcome {
-    /// The answer, to be sent after the rest is done.
+    /// The response, to be sent after the other actions.
     pub response: TmfResponse,
     /// Tasks to abort.
     pub abort: Vec<TaskScope>,
-    /// Whether all sessions of the target end afterwards (cold reset).
+    /// Whether all sessions of the target must be dropped afterwards (cold reset).
     pub drop_sessions: bool,
 }
 
@@ -74,7 +74,7 @@ impl TmfOutcome {
 }
 
 impl Target {
-    /// Performs a task management function that `nexus` asks for.
+    /// Executes a task management function of `nexus`.
     pub fn task_management(&self, nexus: &Nexus, function: TaskManagement, lun: Lun) -> TmfOutcome {
         use TaskManagement as F;
         match function {
@@ -114,9 +114,9 @@ impl Target {
         }
     }
 
-    /// What a reset does to one unit: SPC-2 reservations and changed mode parameters are gone,
-    /// persistent reservations stay (SAM-5, section 6.3.3). The attention has the general code,
-    /// which initiators know best from the first command after a login.
+    /// Resets one unit: clears SPC-2 reservations and changed mode parameters, and retains
+    /// persistent reservations (SAM-5, section 6.3.3). The attention has the general code, which
+    /// initiators already handle for the first command after a login.
     fn reset(&self, unit: &Unit) {
         unit.state.legacy_release(None);
         unit.state.reset_parameters(&unit.config);

@@ -1,4 +1,4 @@
-//! Logical units: the desired state for one, and what outlives a change of it.
+//! Logical units: the desired state of a unit, and the state that survives a change of it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -16,7 +16,7 @@ use crate::sense::SenseFormat;
 
 use super::nexus::NexusState;
 
-/// How a unit is recognised, everywhere and for ever.
+/// The permanent identity of a unit, equal on every head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// NAA designator: 16 bytes starting with 6h (IEEE registered extended), or 8 starting with 2h,
@@ -28,10 +28,10 @@ pub struct Identity {
     pub eui: Option<[u8; 8]>,
 }
 
-/// Which initiators see a unit.
+/// The initiators that see a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visibility {
-    /// Everybody who may log in.
+    /// All initiators that may log in.
     All,
     /// Only these.
     Initiators(Vec<IscsiName>),
@@ -51,44 +51,45 @@ impl Visibility {
 pub struct UnitConfig {
     /// Its number, below 16384.
     pub lun: u16,
-    /// Its contents.
+    /// The device with its data.
     pub device: SharedDevice,
-    /// Its name. Another identity under the same number is another unit.
+    /// Its identity. Another identity under the same number is another unit.
     pub identity: Identity,
-    /// WCE at power on, unless an initiator had another one saved: whether writes are answered before they are durable.
+    /// WCE at power on, unless an initiator has saved another value: whether a write is
+    /// acknowledged before it is durable.
     pub write_cache: bool,
-    /// Refuse writes.
+    /// Refuses writes.
     pub read_only: bool,
-    /// Whether it can be used now. A unit that is not ready is there, and says that somebody has to
-    /// do something (SPC-4, 02h 04h 03h).
+    /// Whether it can be used now. A unit that is not ready exists and reports that an intervention
+    /// is required (SPC-4, 02h 04h 03h).
     pub ready: bool,
-    /// Thin provisioned: UNMAP works, blocks never written take no space.
+    /// Thin provisioned: UNMAP is supported, and unwritten blocks occupy no space.
     pub thin: bool,
-    /// Whether READ CAPACITY (16) shows a physical block larger than the logical one, at most 4
-    /// KiB. The device's own block is shown as a granularity in any case (VPD page B0h).
+    /// Whether READ CAPACITY (16) reports a physical block larger than the logical one, at most 4
+    /// KiB. The device's own block is always reported as a granularity (VPD page B0h).
     pub show_physical_block: bool,
-    /// Who sees it.
+    /// The initiators that see it.
     pub visibility: Visibility,
-    /// Where persistent reservations are kept.
+    /// Stable storage of persistent reservations.
     pub reservations: Arc<dyn ReservationStore>,
-    /// Where mode parameters that are to survive are kept.
+    /// Stable storage of mode parameters.
     pub modes: Arc<dyn ModeStore>,
 }
 
-/// A unit as commands see it; replaced as a whole when the desired state changes.
+/// A unit from the view of commands; replaced as a whole when the desired state changes.
 pub(crate) struct Unit {
     pub(crate) config: UnitConfig,
     pub(crate) state: Arc<UnitState>,
 }
 
-/// What a unit remembers while its desired state changes around it.
+/// State of a unit that survives changes of its desired state.
 pub(crate) struct UnitState {
-    /// `FLAG_*`: everything that the usual READ or WRITE has to know, without a lock.
+    /// `FLAG_*`: the state that the usual READ or WRITE needs, without a lock.
     flags: AtomicU32,
-    /// The capacity that a command last saw, in bytes, or [`UNTOLD`].
+    /// The last reported capacity in bytes, or [`UNTOLD`].
     pub(super) told_size: AtomicU64,
     pub(crate) parameters: Mutex<Parameters>,
-    /// WCE as it is saved, if it is. Locked before `parameters`.
+    /// The saved WCE, if any. Locked before `parameters`.
     pub(crate) saved_write_cache: Mutex<Option<bool>>,
     /// The login that holds an SPC-2 reservation.
     legacy_holder: Mutex<Option<u64>>,
@@ -98,8 +99,8 @@ pub(crate) struct UnitState {
     pub(crate) copies: CopyResults,
 }
 
-/// No command has asked for the capacity yet. A device may have to look for it, which must not
-/// happen for a thousand units at start.
+/// No command has read the capacity yet. A device may have to be searched for, which must not
+/// happen for a thousand units at the start.
 pub(super) const UNTOLD: u64 = u64::MAX;
 
 const FLAG_RESERVED: u32 = 1;
@@ -141,9 +142,9 @@ impl UnitState {
         self.flags.load(Ordering::Acquire) & flag != 0
     }
 
-    /// Makes changed mode parameters take effect.
+    /// Publishes changed mode parameters.
     pub(crate) fn publish_parameters(&self) {
-        // Held until the flags are set, so that the last change wins in both.
+        // Locked until the flags are set, so that the last change is effective in both.
         let parameters = self.parameters.lock().expect("no holder panics");
         self.set(FLAG_WRITE_CACHE, parameters.write_cache);
         self.set(FLAG_WRITE_PROTECT, parameters.write_protect);
@@ -166,14 +167,14 @@ impl UnitState {
         self.has(FLAG_WRITE_PROTECT)
     }
 
-    /// A snapshot of the persistent reservations.
+    /// Returns a snapshot of the persistent reservations.
     pub(crate) fn reservations(&self) -> Arc<Reservations> {
         Arc::clone(&self.reservations.read().expect("no holder panics"))
     }
 
     fn publish_reservations(&self, next: Reservations) {
         let restricts = next.restricts();
-        // The flag goes up before and down after, so that no command slips between.
+        // The flag is set before and cleared after the change, so that every command observes it.
         if restricts {
             self.set(FLAG_RESERVED, true);
         }
@@ -183,7 +184,7 @@ impl UnitState {
         }
     }
 
-    /// Stores what must survive, then makes it visible. The caller holds `reserve_out`.
+    /// Stores persistent state, then publishes it. The caller holds `reserve_out`.
     pub(crate) fn commit_reservations(
         &self,
         store: &dyn ReservationStore,
@@ -197,7 +198,7 @@ impl UnitState {
         Ok(())
     }
 
-    /// Whether reservations let `nexus` do what `access` says.
+    /// Checks that reservations permit `access` by `nexus`.
     pub(crate) fn check_access(&self, nexus: &NexusState, access: Access) -> Result<(), Stop> {
         if self.flags.load(Ordering::Acquire) & (FLAG_RESERVED | FLAG_LEGACY_RESERVED) == 0
             || matches!(access, Access::Free | Access::Own)
@@ -228,7 +229,7 @@ impl UnitState {
                 .is_some_and(|login| login != nexus.login)
     }
 
-    /// SPC-2 RESERVE; false if another login was faster.
+    /// SPC-2 RESERVE; false if another login holds it.
     pub(crate) fn legacy_reserve(&self, login: u64) -> bool {
         let mut holder = self.legacy_holder.lock().expect("no holder panics");
         if holder.is_some_and(|other| other != login) {
@@ -250,19 +251,19 @@ impl UnitState {
 }
 
 impl Unit {
-    /// The shape now.
+    /// The current geometry.
     pub(crate) fn geometry(&self) -> Geometry {
         let geometry = self.config.device.geometry();
         let told = &self.state.told_size;
         if told.load(Ordering::Acquire) == UNTOLD {
-            // Another command may have been first; it saw the same.
+            // A concurrent command may have been first; it read the same value.
             let (acquire, release) = (Ordering::Acquire, Ordering::Release);
             let _ = told.compare_exchange(UNTOLD, geometry.size, release, acquire);
         }
         geometry
     }
 
-    /// Whether and why writes are refused.
+    /// Returns why writes are refused, if they are.
     pub(crate) fn write_refusal(&self, geometry: &Geometry) -> Option<crate::sense::Sense> {
         use crate::sense::{Asc, Sense, SenseKey};
         if self.config.read_only || geometry.read_only {

@@ -1,4 +1,4 @@
-//! A target on a device in memory, and initiators that behave like a transport.
+//! A target on a device in memory, and initiators that act like a transport.
 
 #![allow(dead_code)]
 
@@ -19,7 +19,7 @@ use scsi::{
 pub const BLOCK: usize = 512;
 pub const BLOCKS: u64 = 1 << 16;
 
-/// A device in memory that can be told to misbehave, and that counts flushes.
+/// A device in memory with fault injection, which counts flushes.
 pub struct TestDevice {
     inner: MemoryDevice,
     pub fail: Mutex<Option<ErrorKind>>,
@@ -106,7 +106,7 @@ impl BlockDevice for TestDevice {
     }
 }
 
-/// Keeps what is saved; can be told to fail.
+/// Stores the saved bytes in memory; can be set to fail.
 #[derive(Default)]
 pub struct TestStore {
     pub saved: Mutex<Option<Vec<u8>>>,
@@ -167,7 +167,7 @@ pub fn target() -> Arc<Target> {
     })
 }
 
-/// An answer, with everything a test looks at.
+/// A result with the fields that tests check.
 #[derive(Debug)]
 pub struct Answer {
     pub status: Status,
@@ -219,7 +219,7 @@ pub fn nexus_id(name: &str) -> NexusId {
 }
 
 impl Initiator {
-    /// Logs in and takes the power on attentions of LUN 0.
+    /// Logs in and consumes the power on attentions of LUN 0.
     pub fn login(target: &Arc<Target>, name: &str) -> Self {
         let fresh = Self::fresh(target, name);
         fresh.clear_attentions();
