@@ -40,10 +40,10 @@ pub enum MountErrorKind {
     #[error("the directory is not empty")]
     NotEmpty,
     /// Another file system is mounted there.
-    #[error("something is mounted there already")]
+    #[error("a file system is mounted there already")]
     InUse,
     /// The process that served the mounted file system has terminated.
-    #[error("the process that served what is mounted there is gone")]
+    #[error("the process that served the file system mounted there is gone")]
     Abandoned,
     /// Only root may mount.
     #[error("it is not permitted")]

@@ -23,7 +23,7 @@ fn hang_a_read(client: &mut Client, device: &FaultyDevice, tag: u32) {
 fn one_block(client: &mut Client, cdb: &[u8], data: &[u8]) -> Pdu {
     let flags = if data.is_empty() { 0xc0 } else { 0xa0 };
     client.send_command(9, cdb, flags, BLOCK as u32, data);
-    client.receive().expect("a response, not the end of the connection")
+    client.receive().expect("a response")
 }
 
 /// SPC-4, tables of sense keys and of additional sense codes.
@@ -80,7 +80,7 @@ fn a_slow_device_takes_and_gives_every_byte() {
     let data: Vec<u8> = (0..300 * BLOCK).map(|at| (at / 5) as u8).collect();
     assert_eq!(client.write_blocks(3, &data), 0);
     assert!(client.read_blocks(3, data.len()) == data);
-    wait_until("all memory is released", || fixture.budget.bytes_used() == 0);
+    wait_until("all memory is free", || fixture.budget.bytes_used() == 0);
 }
 
 #[test]

@@ -311,7 +311,7 @@ fn a_silent_initiator_is_pinged_and_dropped() {
     answer.set_word(20, nop.header.word(20));
     client.send(answer, &[]);
     let again = client.receive().unwrap();
-    assert_eq!(again.opcode(), 0x20, "a ping with a reply preserves the session");
+    assert_eq!(again.opcode(), 0x20, "a ping preserves the session");
     assert!(client.is_dropped());
 }
 

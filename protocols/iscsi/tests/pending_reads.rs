@@ -61,7 +61,7 @@ fn other_client(fixture: &Fixture) -> Client {
 }
 
 fn nothing_is_held(fixture: &Fixture) {
-    wait_until("all memory is released", || fixture.budget.bytes_used() == 0);
+    wait_until("all memory is free", || fixture.budget.bytes_used() == 0);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn an_initiator_that_vanishes_takes_no_memory_with_it() {
     device.set(Operation::Read, Fault::None);
     let mut other = other_client(&fixture);
     assert_eq!(other.read_blocks(0, BLOCK), [0; BLOCK]);
-    assert_eq!(device.parked(), (0, 0), "the remaining data is not requested");
+    assert_eq!(device.parked(), (0, 0), "no more is requested");
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn commands_over_two_connections_are_executed_in_their_order() {
     two.send(unsolicited, &[4; BLOCK]);
     let header = ping(22, two.cmd_sn);
     two.send(header, &[]);
-    assert_eq!(two.receive().unwrap().opcode(), 0x20, "later commands are held");
+    assert_eq!(two.receive().unwrap().opcode(), 0x20, "later ones are held");
     let cdb = cdb_10(0x2a, 8, 1);
     one.send_command(10, &cdb, 0xa0, 512, &[2; BLOCK]);
     assert_eq!(one.receive().unwrap().status(), 0);
@@ -301,7 +301,7 @@ fn an_aborted_write_is_not_answered_and_writes_nothing() {
     let unknown = client.receive().unwrap();
     assert_eq!((unknown.opcode(), unknown.header.0[2]), (0x22, 1));
     assert_eq!(client.read_blocks(0, BLOCK), [0; BLOCK]);
-    wait_until("all memory is released", || fixture.budget.bytes_used() == 0);
+    wait_until("all memory is free", || fixture.budget.bytes_used() == 0);
     for (function, response) in [(8, 4), (9, 5), (3, 5)] {
         client.send(task_management(function, 52, client.cmd_sn, 0), &[]);
         assert_eq!(client.receive().unwrap().header.0[2], response);

@@ -139,7 +139,7 @@ fn sessions_by_a_listener_that_goes_end_and_others_notice_nothing() {
     negotiating.send_option(1, b"disk");
     // It may receive the size of the export before the end of the connection.
     negotiating.rest();
-    wait_until("only the sessions of the remaining listener are left", || {
+    wait_until("only the other listener's session", || {
         server.sessions().len() == 1
     });
     other.request(0, 0, 1, 0, 512);

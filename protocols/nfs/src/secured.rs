@@ -236,10 +236,10 @@ impl Contexts {
         told.retain(|_, at| now.saturating_duration_since(*at) < TOLD_PAUSE);
         let is_told = told.contains_key(&network) || told.len() >= TOLD_MAX;
         if is_told {
-            tracing::debug!(%network, %refused, "a client of NFS is not let in by Kerberos");
+            tracing::debug!(%network, %refused, "Kerberos refused an NFS client");
         } else {
             told.insert(network, now);
-            tracing::info!(%network, %refused, "a client of NFS is not let in by Kerberos");
+            tracing::info!(%network, %refused, "Kerberos refused an NFS client");
         }
     }
 

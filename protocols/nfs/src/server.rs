@@ -174,9 +174,9 @@ enum End {
     Closed,
     #[error("the server drops it")]
     Dropped,
-    #[error("the client takes no answers")]
+    #[error("the client does not read replies")]
     Stalled,
-    #[error("the client said nothing for too long")]
+    #[error("the client was idle for too long")]
     Idle,
     #[error("too many clients")]
     Full,
@@ -186,11 +186,9 @@ enum End {
     PlainAfterTls,
     #[error("TLS")]
     Tls(#[from] rustls::Error),
-    #[error("the library of Kerberos secures no answer")]
+    #[error("the Kerberos library cannot protect a reply")]
     NoSeal,
-    #[error(
-        "a call by Kerberos came later than so many others that nobody knows whether it came before"
-    )]
+    #[error("the sequence number of a Kerberos call is below the window")]
     TooLate,
     #[error("the pool is lost")]
     Gone,

@@ -38,7 +38,7 @@ pub enum ShareError {
         option: String,
     },
     /// The share has no client.
-    #[error("sharenfs names nobody: add rw=NETWORK or ro=NETWORK, or set it to off")]
+    #[error("sharenfs has no networks: add rw=NETWORK or ro=NETWORK, or set it to off")]
     Nobody,
     /// The value is neither an address nor a network.
     #[error(
@@ -64,7 +64,7 @@ pub enum ShareError {
     },
     /// The security flavor is unknown.
     #[error(
-        "sharenfs asks for sec={text}: write sys, krb5, krb5i or krb5p, several with colons between them"
+        "sharenfs has the unknown sec={text}: write sys, krb5, krb5i or krb5p, several separated by colons"
     )]
     Security {
         /// The value.
@@ -72,7 +72,7 @@ pub enum ShareError {
     },
     /// The transport security is unknown.
     #[error(
-        "sharenfs asks for xprtsec={text}: write none, tls or mtls, several with colons between them"
+        "sharenfs has the unknown xprtsec={text}: write none, tls or mtls, several separated by colons"
     )]
     Transport {
         /// The value.

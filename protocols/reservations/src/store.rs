@@ -50,10 +50,10 @@ pub enum StoredReservationsError {
     #[error("load the reservations")]
     Load(#[source] io::Error),
     /// The bytes were not written by [`ReservationStore::save`].
-    #[error("understand the stored reservations")]
+    #[error("decode the stored reservations")]
     Malformed(#[source] serde_json::Error),
     /// Well-formed, and contradictory or of another version.
-    #[error("the stored reservations make no sense: {0}")]
+    #[error("the stored reservations are inconsistent: {0}")]
     Contradictory(&'static str),
 }
 

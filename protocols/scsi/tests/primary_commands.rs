@@ -210,7 +210,7 @@ fn a_write_cache_that_was_switched_off_stays_off_after_a_reset_and_a_takeover() 
         assert_eq!(
             after,
             flushes + 1,
-            "earlier writes are durable, too"
+            "writes before MODE SELECT must be durable"
         );
         b.fails(&[0; 6], &[], (6, 0x2a, 1));
         first.task_management(&a.nexus, TaskManagement::LogicalUnitReset, Lun::ZERO);

@@ -316,7 +316,7 @@ impl Connections {
         if let Some(evicted) = &evicted {
             state.refuse(
                 &evicted.peer,
-                "connection dropped before its login: others want its place",
+                "connection dropped before its login to admit a newer one",
             );
         }
         drop(state);

@@ -360,7 +360,7 @@ impl Accepting {
         match prepared {
             Ok(prepared) => Ok(Some(prepared)),
             Err(error) => {
-                tracing::debug!(%error, "client was gone when accepted");
+                tracing::debug!(%error, "the client disconnected before it was accepted");
                 Ok(None)
             }
         }

@@ -43,7 +43,7 @@ impl Connections {
                     silenced += 1;
                 }
                 Err(error) => {
-                    tracing::debug!(peer = %connection.peer, %error, "may hear of the end");
+                    tracing::debug!(peer = %connection.peer, %error, "the client may receive a FIN");
                 }
             }
         }

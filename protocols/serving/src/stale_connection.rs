@@ -63,7 +63,7 @@ pub fn tell_clients(stale_connections: Vec<StaleConnection>, reach: Reach, deadl
         .name("stale_connections".into())
         .spawn(move || run(&stale_connections, reach, deadline));
     if let Err(error) = spawned {
-        tracing::warn!(%error, "no thread to tell clients of the takeover");
+        tracing::warn!(%error, "no thread to reset the clients' stale connections");
     }
 }
 
@@ -99,7 +99,7 @@ fn run(stale_connections: &[StaleConnection], reach: Reach, deadline: Instant) {
             Err(error) => {
                 let address = group.address;
                 // Usual if the process may not create raw sockets (CAP_NET_RAW).
-                tracing::info!(%address, %error, "clients are not told of the takeover");
+                tracing::info!(%address, %error, "cannot reset the clients' stale connections");
                 false
             }
         });
@@ -125,7 +125,7 @@ impl Group {
             }
             if self.told == 0 {
                 let (address, count) = (self.address, self.stale_connections.len());
-                tracing::info!(%address, count, "told clients of the takeover");
+                tracing::info!(%address, count, "resetting the clients' stale connections");
             }
             self.told += 1;
         }

@@ -132,7 +132,7 @@ impl Stream {
         sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
         if peer.stays_on_machine() {
             if let Err(error) = sockopt::set_tcp_congestion(&socket, CONGESTION_ON_THIS_MACHINE) {
-                tracing::debug!(%error, "the machine's own congestion control stays");
+                tracing::debug!(%error, "the host's congestion control remains");
             }
         }
         Self::unix(socket)

@@ -153,7 +153,7 @@ pub enum Refusal {
     #[error("the initiator may not use the target")]
     NotAllowed,
     /// Logins are not accepted now.
-    #[error("no logins are taken now")]
+    #[error("logins are not accepted now")]
     Unavailable,
     /// The session to join does not exist.
     #[error("no such session to join")]

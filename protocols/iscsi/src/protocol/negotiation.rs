@@ -18,7 +18,7 @@ pub enum NegotiationError {
     Repeated,
     /// The initiator responded to a key that was not offered, or offered a key that only the target
     /// may offer.
-    #[error("a key was not the initiator's to send")]
+    #[error("the initiator must not send this key")]
     NotTheirs,
 }
 

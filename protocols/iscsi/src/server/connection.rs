@@ -272,7 +272,7 @@ fn tell_of_refusal(gate: &Gate<'_>, connection: &Connection, agreed: &Agreed, st
     if let Some(swallowed) = gate.server.refusals.take(initiator, Instant::now()) {
         tracing::warn!(
             %peer, %initiator, swallowed,
-            "login refused: what an earlier connection of this initiator asked for does not end; a disk seems to hang, \
+            "login refused: operations of an earlier connection of this initiator do not end; a disk seems to hang, \
              or the pool is suspended: `bulkhead status` shows it"
         );
     }
@@ -341,7 +341,7 @@ fn take_request(front: &Front, link: &mut Link) -> Option<(LoginRequest, Vec<u8>
 struct NotALogin;
 
 #[derive(Debug, thiserror::Error)]
-#[error("the login takes too long")]
+#[error("the login timed out")]
 struct LoginTooSlow;
 
 fn complain(

@@ -170,7 +170,7 @@ impl FullFeature {
                 Ok(Turn::Woken) => self.handle_news(),
                 Ok(Turn::Deadline) => self.handle_timers(),
                 Ok(Turn::Closed) => self.end = Some(End::Broken),
-                Ok(Turn::Stalled) => self.complain("the initiator takes no answers"),
+                Ok(Turn::Stalled) => self.complain("the initiator does not read responses"),
                 Err(error) => {
                     tracing::debug!(peer = %self.execution.connection.peer, %error, "receive");
                     self.end = Some(End::Broken);
@@ -733,12 +733,12 @@ impl FullFeature {
                 !write.is_parked() && now.duration_since(write.progress) >= limits.data_out_time
             };
             if self.writes.values().any(waits_too_long) {
-                return self.complain("data that was asked for did not come");
+                return self.complain("requested data did not arrive");
             }
         }
         match self.ping {
             Some((_, sent)) if now >= sent + limits.ping_answer_time => {
-                self.complain("the initiator does not answer pings");
+                self.complain("the initiator does not respond to pings");
             }
             None if now >= self.last_input + limits.ping_after => {
                 let tag = self.next_transfer_tag;

@@ -106,10 +106,10 @@ pub enum HandshakeViolation {
     #[error("option with magic number {0:#x}")]
     OptionMagic(u64),
     /// An old-style request, which has no error reply.
-    #[error("the requested export cannot be had, and the request has no error reply")]
+    #[error("the requested export is unavailable, and the request has no error reply")]
     ExportRefused,
     /// Too many options.
-    #[error("more options than any client needs")]
+    #[error("too many options")]
     TooManyOptions,
 }
 

@@ -57,13 +57,13 @@ enum End {
     Closed,
     #[error("the session was dropped")]
     Dropped,
-    #[error("the client takes no answers")]
+    #[error("the client does not read replies")]
     Stalled,
     #[error("the client was too slow with its message")]
     TooSlow,
     #[error("the client sent more than TLS allows for")]
     PlainAfterTls,
-    #[error("what earlier connections asked for is not done yet; the client may try again")]
+    #[error("changes of earlier connections are still pending; the client may retry")]
     EarlierChanges,
     #[error("payload of {0} bytes")]
     PayloadTooLarge(u64),
@@ -106,7 +106,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener:
     {
         tracing::error!(
             %peer, %export,
-            "a change that a closed connection asked for does not end; the disk seems to hang"
+            "a change of a closed connection does not complete; the disk seems to hang"
         );
     }
     shared.forget(connection.id);

@@ -17,7 +17,7 @@ const ADDRESS_BYTES_MAX: usize = 128;
 /// The first pause before a retry, and the longest one.
 const PAUSE_MS: u64 = 500;
 const PAUSE_MS_MAX: u64 = 8000;
-/// After this many calls without a reply the port is requested again, because the host may have
+/// After this many calls without a reply a new GETADDR, because the host may have
 /// restarted.
 const CALLS_PER_PORT: u32 = 4;
 /// Time-out of a granted-lock callback. A blocked host retries by itself.
@@ -341,7 +341,7 @@ mod tests {
             .collect();
         assert_eq!(asked.bytes[4..], words);
         assert!(due(&mut calls, PAUSE_MS - 1, Readiness::Now).0.is_empty());
-        assert_eq!(one(&mut calls, PAUSE_MS), asked, "the port is requested again");
+        assert_eq!(one(&mut calls, PAUSE_MS), asked, "a new GETADDR");
         let answer = reply(&asked, &[700]);
         assert_eq!(
             calls.received(from(112), &answer, 600),

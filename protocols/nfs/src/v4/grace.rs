@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(
             grace.holders(all(&[1])),
             known(&[1, 2]),
-            "another may start meanwhile"
+            "the next server may start early"
         );
         grace.is_done(2);
         assert!(grace.ends(3) && !grace.ends(3) && !grace.is_now(3));

@@ -831,7 +831,11 @@ impl Service {
                 self.state().was_told(message.way.there, now_ms);
             }
             (Purpose::Started, Outcome::Unanswered { .. }) => {
-                tracing::warn!(host = %message.way.there, "an NFS 3 client with locks was not told that the server has started: its status monitor does not answer");
+                tracing::warn!(
+                    host = %message.way.there,
+                    "an NFS 3 client with locks was not notified of the server's start: \
+                     its status monitor does not respond"
+                );
             }
             (
                 Purpose::Granted(number),

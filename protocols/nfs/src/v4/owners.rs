@@ -118,7 +118,7 @@ impl Owners {
 
     fn tell(&self, kind: Kind, no_answer: &NoAnswer) {
         if let Some(untold) = self.unanswered.take(&kind, Instant::now()) {
-            tracing::warn!(%no_answer, untold, "a client of NFS names an owner, of whom this machine does not say who it is");
+            tracing::warn!(%no_answer, untold, "an NFS client sent an owner name that this host cannot look up");
         }
     }
 }

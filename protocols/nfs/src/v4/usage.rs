@@ -225,7 +225,7 @@ impl Service {
         self.grant(now_ms);
         if self.keep_holders(now_ms).is_err() {
             tracing::warn!(
-                "what an NFS client had was taken away; the pool does not know of it yet"
+                "the state of an NFS client was removed; this is not recorded in the pool yet"
             );
         }
         is_known

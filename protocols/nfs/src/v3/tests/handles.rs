@@ -71,7 +71,7 @@ impl Closed {
 fn six_hundred_guesses_find_no_file_of_a_closed_directory() {
     let mut closed = Closed::new();
     let file = closed.file.clone();
-    assert_eq!(closed.attributes_of(&file), 0, "the received handle is valid");
+    assert_eq!(closed.attributes_of(&file), 0, "the handle is valid");
     let node = unverified(&file).expect("a handle").node;
     // The generation is known and the number can be guessed. Only the code is missing.
     assert!(node.object < 600);
