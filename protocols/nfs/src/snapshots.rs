@@ -200,8 +200,8 @@ impl WithSnapshots {
     }
 
     /// Returns an entry of the list of snapshots. It has the current attributes of the root
-    /// directory, because the own attributes would require to open each snapshot. Clients request
-    /// these when they enter it.
+    /// directory, because its own attributes would require the snapshot to be opened. Clients
+    /// request these when they enter it.
     fn unopened(&self, object: u64) -> Done<Object> {
         let root = self.files.root();
         let snapshot = MOUNTED.checked_sub(object).ok_or(FileError::Stale)?;

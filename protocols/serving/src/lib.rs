@@ -1,9 +1,9 @@
 //! The parts that the protocol servers share: listeners, connections, queues of replies, worker
 //! threads, shared flushes and a memory budget. Independent of any protocol.
 //!
-//! **The model.** Each connection has one thread. It receives a large piece of input (one system
-//! call returns many requests), executes each request without blocking, queues the replies in its
-//! [`Outbound`], and sends them together when its input is consumed. Operations that would block
+//! **The model.** Each connection has one thread. It receives a large piece of input, with many
+//! requests per system call. It executes each request without blocking and queues the replies in
+//! its [`Outbound`]. They are sent together when the input is consumed. Operations that would block
 //! are passed to [`Workers`], and durable writes to a [`FlushGroup`]; these push their replies to
 //! the same [`Outbound`]. A worker never blocks on a socket.
 //!

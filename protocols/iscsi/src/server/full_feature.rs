@@ -427,7 +427,7 @@ impl FullFeature {
             Request::DataOut(out) => {
                 return self.data_out(out, header, data);
             }
-            // A reply to a ping has no command number.
+            // A reply to a ping consumes no command number.
             Request::NopOut(nop) if nop.task_tag == TAG_NONE => return,
             Request::NopOut(nop) => nop.cmd_sn,
             Request::Scsi(command) => command.cmd_sn,

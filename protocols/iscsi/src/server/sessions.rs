@@ -393,7 +393,7 @@ impl Sessions {
     }
 
     /// Drops the session of the same initiator port with the same target port, and blocks until its
-    /// commands are complete, so that none of them is executed after those of the new session.
+    /// commands are complete. So none of them is executed after those of the new session.
     fn end_replaced(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
         if agreed.kind == SessionKind::Discovery {
             return Ok(());

@@ -501,7 +501,7 @@ impl Served {
                 }
             }
             if extents.is_empty() {
-                // Always valid: the client can continue behind the run.
+                // Allocated is always a valid status, and the client progresses.
                 extents.push(StatusExtent {
                     length: extent.length,
                     allocated: true,

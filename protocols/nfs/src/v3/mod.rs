@@ -344,7 +344,8 @@ fn key(number: u32, arguments: &[u8], caller: &Caller<'_>) -> u64 {
 
 impl Call<'_> {
     /// Applies a non-idempotent change. Does nothing if an earlier server has applied it. A refusal
-    /// is also committed: a client that retries would mistake it for the result of its own change.
+    /// is also committed, because a client that retries mistakes it for the result of its own
+    /// change.
     fn once<T>(
         &self,
         at: &At,

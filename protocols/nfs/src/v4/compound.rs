@@ -183,7 +183,7 @@ pub struct Service {
     pub(crate) outbox: Outbox,
     /// Calls without a session that were executed.
     pub(crate) repeats: Mutex<Repeats>,
-    /// Until then, freed space of expired clients is still to come.
+    /// Until this time, space of expired clients is still being freed.
     pub(super) space_comes_ms: AtomicU64,
 }
 
@@ -523,7 +523,7 @@ impl Call<'_> {
             }
             if status == Status::GONE && !Arc::ptr_eq(&self.exports, &self.service.exports()) {
                 // The file system was closed during the call, and the pool is still owned. A retry
-                // returns its new state.
+                // uses the reopened file system.
                 status = Status::DELAY;
             }
             if matches!(status, Status::NOSPC | Status::DQUOT) {
@@ -556,9 +556,9 @@ impl Call<'_> {
         }
     }
 
-    /// Commits changes before the reply. A refusal that depends on a change is also committed: a
-    /// client that retries would mistake it for the result of its own change. Concurrent callers
-    /// share the commit.
+    /// Commits changes before the reply. A refusal that depends on a change is also committed,
+    /// because a client that retries mistakes it for the result of its own change. Concurrent
+    /// callers share the commit.
     fn commit_changes(&mut self, executed: Result<(), Status>) -> Result<(), Status> {
         let tells_of_change = matches!(
             executed,
@@ -570,7 +570,8 @@ impl Call<'_> {
         executed
     }
 
-    /// Other clients do not block on the records of many new clients.
+    /// Stores changed holders before the reply, but only for operations that depend on them, so
+    /// that other clients do not block on it.
     fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
         let has_taken = self.has_taken.take();

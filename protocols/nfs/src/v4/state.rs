@@ -444,7 +444,7 @@ impl State {
     }
 
     /// Returns the holders that the next server must be given: clients that may have opens or
-    /// locks. A client without sessions, state and a current lease is omitted, because it can
+    /// locks. An NFS 4.0 client with an expired lease and no state is omitted, because it can
     /// obtain no state before it introduces itself again.
     pub fn holders(&self, now_ms: u64) -> Holders {
         let mut now = Clients::new();

@@ -107,8 +107,8 @@ impl State {
         Ok(())
     }
 
-    /// Checks that a client is known, and renews its lease. A client without state and a current
-    /// lease must introduce itself again, because it is not recorded as a holder.
+    /// Checks that a client is known, and renews its lease. A client with an expired lease and no
+    /// state must introduce itself again, because it is not recorded as a holder.
     pub fn check_client(&mut self, id: u64, now_ms: u64) -> Result<(), Status> {
         if (id >> 32) as u32 != self.start {
             return Err(Status::STALE_CLIENTID);

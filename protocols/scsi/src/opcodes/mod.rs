@@ -1,6 +1,6 @@
 //! The table of supported commands. It defines the recognised commands, the permitted CDB bits, the
-//! effect of reservations, and the data of REPORT SUPPORTED OPERATION CODES, so that reported and
-//! actual behaviour cannot diverge.
+//! effect of reservations, and the data of REPORT SUPPORTED OPERATION CODES. So reported and actual
+//! behaviour cannot diverge.
 
 mod report;
 mod table;

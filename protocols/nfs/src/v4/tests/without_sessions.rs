@@ -425,7 +425,7 @@ fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
     assert_eq!(other.lock(b"file", &theirs, b"l", 5, 1), 10010, "DENIED");
 }
 
-/// A client without state and a current lease is not awaited by the next server. It is recorded
+/// A client with an expired lease and no state is not awaited by the next server. It is recorded
 /// again before new state is granted to it.
 #[test]
 fn a_client_is_known_to_the_next_server_from_its_first_open_on() {
