@@ -1,5 +1,5 @@
-//! Compiles the C shim and links it with a ZFS library: Debian's, or the one in the folder `$BULKHEAD_LIBZPOOL`, which
-//! `make libzpool` builds without debugging checks. The shim is compiled to match the library that is found.
+//! Compiles the C shim and links it with a ZFS library: Debian's, or the one in the directory `$BULKHEAD_LIBZPOOL`,
+//! which `make libzpool` builds without debugging checks. The shim is compiled to match the library that is found.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ mod flags;
 use flags::{LIBRARY_HEADERS, SHIM, library_defines};
 
 const FOLDER_VARIABLE: &str = "BULKHEAD_LIBZPOOL";
-/// Exported where references are tracked, which takes `ZFS_DEBUG`; else it is a macro.
+/// Exported only with `ZFS_DEBUG`, which enables reference tracking; otherwise it is a macro.
 const SYMBOL_OF_CHECKS: &str = "zfs_refcount_add";
 
 fn main() {
     let shim = Path::new(SHIM);
     let mut sources: Vec<_> = std::fs::read_dir(shim)
-        .expect("the shim's folder is in the repository")
+        .expect("the shim's directory is in the repository")
         .map(|entry| entry.expect("readable").path())
         .filter(|path| path.extension().is_some_and(|e| e == "c"))
         .collect();
@@ -58,7 +58,7 @@ fn main() {
     assert_ne!(
         has_checks,
         folder.is_some(),
-        "{library} is not what it should be: Debian's libzpool has debugging checks, the one of `make libzpool` has none"
+        "{library} is of the wrong kind: Debian's libzpool has debugging checks, the one of `make libzpool` has none"
     );
     println!("cargo::rustc-check-cfg=cfg(openzfs_checks)");
     if has_checks {
@@ -88,7 +88,7 @@ fn main() {
     println!("cargo::rustc-link-lib=dylib=nvpair");
 }
 
-/// The library in a folder of its own, under a name that no program finds by accident.
+/// The library's path in a separate directory, with a name that no process loads by accident.
 fn own_library_file(folder: &Path) -> String {
     let path = folder.join("libzpool-bulkhead.so");
     match std::fs::canonicalize(&path) {
@@ -123,7 +123,7 @@ fn packaged_library_file(build: &cc::Build) -> String {
         .output()
         .expect("the compiler runs");
     let path = String::from_utf8(found.stdout).expect("a path");
-    // The name without a version is a link; what it leads to changes with an update.
+    // The unversioned name is a symbolic link whose target changes with an update.
     std::fs::canonicalize(path.trim())
         .expect("libzpool.so is missing: run `make deps` (package libzfslinux-dev)")
         .display()

@@ -1,5 +1,6 @@
-//! What clients did on a device: counted by the servers of the protocols, which know when a request
-//! arrived and when it was answered. A few relaxed additions for each request, and no lock.
+//! Counters of the client requests to a device. The protocol servers update them, because they see
+//! when a request arrives and when its reply is sent. Each request costs a few relaxed additions
+//! and no lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub struct Direction {
     times: [AtomicU64; TIME_CLASSES],
 }
 
-/// [`Direction`] at one moment.
+/// A snapshot of a [`Direction`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionSnapshot {
     /// Bytes moved.
@@ -66,12 +67,12 @@ const fn class(us: u64) -> usize {
     }
 }
 
-/// What clients did on a device.
+/// Counters of the client requests to a device.
 #[derive(Debug, Default)]
 pub struct Activity {
     /// Reads.
     pub reads: Direction,
-    /// Writes, with waiting for durability where a client asked for it.
+    /// Writes, including the wait for durability where a client requested it.
     pub writes: Direction,
     errors: AtomicU64,
     refused_for_space: AtomicU64,

@@ -1,17 +1,17 @@
-//! What every volume is to the protocols above it: a device of bytes with loans instead of
-//! copies, a wait mode instead of a hidden wait, and errors that a protocol can translate.
+//! The interface of a volume to the protocols above it: a byte-addressed device with loans instead of copies, an
+//! explicit wait mode, and errors that a protocol can translate.
 //!
-//! **Loans.** A read returns a [`ReadLoan`] that borrows the engine's own buffers and holds the
-//! range locked for reading; drop it soon (copy what a socket does not take at once). A write
-//! fills a [`WriteLoan`] with network data in place and commits it.
+//! **Loans.** A read returns a [`ReadLoan`] that borrows the engine's own buffers and holds the range locked for
+//! reading; Drop it soon, and copy the part that a socket does not accept at once. A write fills a [`WriteLoan`] with
+//! network data in place and commits it.
 //!
-//! **WaitMode.** [`WaitMode::NoWait`] never blocks: it answers [`ErrorKind::WouldBlock`] when data
-//! is not cached, a range is locked, or a transaction has to wait. The caller then repeats the
-//! call with [`WaitMode::MayBlock`] on a thread that may wait. A change that waits for long may find
-//! that nobody wants it any more: [`WaitMode::Permitted`] has the device ask at the last moment.
+//! **WaitMode.** [`WaitMode::NoWait`] never blocks: It returns [`ErrorKind::WouldBlock`] when data is not cached, a
+//! range is locked, or a transaction would have to wait. The caller then repeats the call with [`WaitMode::MayBlock`]
+//! on a thread that can block. A change that blocks for long may be obsolete by the time it can run: with
+//! [`WaitMode::Permitted`] the device checks a permit just before it applies the change.
 //!
-//! **Calling back.** [`BlockDevice::begin_read`] leaves a read to the device, which calls back when the data is there: the
-//! connection's thread goes on meanwhile, and no other one is parked.
+//! **Callbacks.** [`BlockDevice::begin_read`] starts an asynchronous read: the device calls back when the data is
+//! available. No thread is parked for it.
 //!
 //! **Durability.** A completed write is visible to later reads at once and durable after the
 //! next completed [`BlockDevice::flush`]. Overlapping operations are atomic against each other
@@ -44,19 +44,19 @@ pub struct Geometry {
 /// Whether a call may wait for a disk, a lock or a transaction.
 #[derive(Clone, Copy)]
 pub enum WaitMode<'a> {
-    /// Answer [`ErrorKind::WouldBlock`] instead of waiting.
+    /// Return [`ErrorKind::WouldBlock`] instead of blocking.
     NoWait,
-    /// Wait as long as it takes.
+    /// Block for as long as necessary.
     MayBlock,
-    /// Wait as long as it takes; then change something only if the permit says so.
+    /// Block for as long as necessary, then apply the change only if the permit allows it.
     Permitted(&'a dyn Permit),
 }
 
-/// Whether a change that had to wait may still take effect: who asked for it may be gone by then.
+/// Decides whether a change that had to block may still take effect: its requester may be gone by then.
 pub trait Permit: Send + Sync {
-    /// Asked by the device at the last moment, with everything in hand that it had to wait for.
-    /// After `true` the change takes effect; after `false` nothing happens, and the caller gets
-    /// [`ErrorKind::Gone`]. A call that changes in several steps may ask before each.
+    /// Called by the device just before it applies the change, when nothing is left to wait for. After `true` the
+    /// change takes effect; after `false` nothing happens, and the caller gets [`ErrorKind::Gone`]. A call that changes
+    /// the device in several steps may call this before each step.
     fn begin(&self) -> bool;
 }
 
@@ -81,7 +81,7 @@ impl WaitMode<'_> {
     }
 }
 
-/// What a caller matches on.
+/// The kind of an error, for callers to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Only with [`WaitMode::NoWait`]: repeat with [`WaitMode::MayBlock`].
@@ -99,8 +99,8 @@ pub enum ErrorKind {
     /// It cannot be reached now, and can be later, with all that was ever acknowledged: its
     /// encryption key is not loaded.
     NotReady,
-    /// The device was closed, destroyed or lost to another owner, or the [`Permit`] was refused:
-    /// drop the session, never answer a client with this.
+    /// The device was closed, destroyed or lost to another owner, or the [`Permit`] was refused: drop the session and
+    /// never send this to a client as a reply.
     Gone,
 }
 
@@ -108,7 +108,7 @@ pub enum ErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} of {} bytes at byte {}: {kind:?}", extent.length, extent.offset)]
 pub struct DeviceError {
-    /// What a caller matches on.
+    /// The kind, for callers to match on.
     pub kind: ErrorKind,
     /// The step, such as "read".
     pub doing: &'static str,
@@ -131,7 +131,7 @@ impl DeviceError {
     }
 }
 
-/// Borrowed contents of an extent. Dropping it gives the buffers and the range back.
+/// Borrowed contents of an extent. Dropping it returns the buffers and unlocks the range.
 pub trait ReadLoan: Send {
     /// Bytes lent; the length of the extent that was read.
     fn byte_count(&self) -> usize;
@@ -139,17 +139,17 @@ pub trait ReadLoan: Send {
     fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>);
 }
 
-/// Told once of the end of a read that was begun, on any thread. It must not wait, and cannot ask for a read that may.
-/// [`ErrorKind::WouldBlock`]: repeat the read on a thread that may wait.
+/// Completion callback of an asynchronous read. Called once, on any thread. It must not block, nor start a read that
+/// may block. [`ErrorKind::WouldBlock`]: repeat the read on a thread that may wait.
 pub type ReadDone = Box<dyn FnOnce(Result<Box<dyn ReadLoan>, DeviceError>) + Send>;
 
-/// A read whose data is on its way from the disks. Dropping it gives it up.
+/// A read that is in flight to the disks. Dropping it cancels the callback.
 pub trait PendingRead: Send {
     /// Has `done` called when it is there: from this call, or later.
     fn finish(self: Box<Self>, done: ReadDone);
 }
 
-/// What became of [`BlockDevice::begin_read`].
+/// The result of [`BlockDevice::begin_read`].
 pub enum Begun {
     /// The data was at hand.
     Done(Box<dyn ReadLoan>),
@@ -164,11 +164,11 @@ pub trait WriteLoan: Send {
     fn extent(&self) -> Extent;
     /// Appends the parts to fill, in order, to `parts`.
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>);
-    /// Writes what was filled in; see the crate's notes on durability.
+    /// Writes the filled buffer; see the crate's notes on durability.
     fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit;
 }
 
-/// What became of a [`WriteLoan::commit`].
+/// The result of [`WriteLoan::commit`].
 pub enum Commit {
     /// Written.
     Done,
@@ -178,7 +178,7 @@ pub enum Commit {
     Failed(DeviceError),
 }
 
-/// What [`BlockDevice::update`] does after looking at the old contents.
+/// The action that the callback of [`BlockDevice::update`] chooses after it has read the old contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// Write the changed buffer back.
@@ -190,7 +190,7 @@ pub enum Update {
 /// Whether zeroed space may be given back to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zero {
-    /// Free what can be freed.
+    /// Free the blocks that can be freed.
     MayFree,
     /// Keep (or make) it allocated.
     KeepAllocated,
@@ -224,8 +224,8 @@ pub trait BlockDevice: Send + Sync {
         wait_mode: WaitMode<'_>,
     ) -> Result<Box<dyn ReadLoan>, DeviceError>;
 
-    /// Reads `extent` without a wait: what is not at hand is asked of the disks, and whoever asked is called back, so that no
-    /// thread waits. [`ErrorKind::WouldBlock`] where only a thread that waits can go on.
+    /// Reads `extent` without blocking: data that is not cached is requested from the disks, and `done` is called on
+    /// completion. [`ErrorKind::WouldBlock`] where only a thread that blocks can proceed.
     fn begin_read(&self, extent: Extent) -> Result<Begun, DeviceError> {
         self.read(extent, WaitMode::NoWait).map(Begun::Done)
     }
@@ -237,7 +237,7 @@ pub trait BlockDevice: Send + Sync {
     /// Writes `data` at byte `offset` by copying it.
     fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
-    /// Makes `extent` read as zeroes.
+    /// Makes `extent` read as zeros.
     fn write_zeroes(
         &self,
         extent: Extent,
@@ -249,16 +249,16 @@ pub trait BlockDevice: Send + Sync {
     /// pool, the edges are zeroed).
     fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
-    /// Reads `extent`, lets `change` alter it, and writes it back if told so, all under one lock:
-    /// nothing else sees or changes the extent meanwhile. May block. A permit is asked by `change`.
+    /// Reads `extent`, lets `change` modify it and writes it back if `change` requests that. All of it runs under one
+    /// lock, so no other request sees or changes the extent in between. May block. `change` is responsible for checking
+    /// a permit.
     fn update(
         &self,
         extent: Extent,
         change: &mut dyn FnMut(&mut [u8]) -> Update,
     ) -> Result<Update, DeviceError>;
 
-    /// Returns when everything that completed before the call is durable. O(1) when nothing is
-    /// dirty. May block.
+    /// Returns when every write that completed before the call is durable. O(1) when nothing is dirty. May block.
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Whether a [`flush`](Self::flush) would have nothing to do.
@@ -273,7 +273,7 @@ pub trait BlockDevice: Send + Sync {
         false
     }
 
-    /// Where servers count what clients do on it, if somebody wants to know.
+    /// The counters that servers update for client requests, if the device has them.
     fn activity(&self) -> Option<&Activity> {
         None
     }

@@ -13,7 +13,7 @@ use crate::{
 /// Unit of allocation, in bytes.
 const CHUNK_BYTES: u64 = 4096;
 
-/// A device that keeps its written chunks in memory and forgets them when dropped.
+/// A device that stores its written chunks in memory and loses them when dropped.
 pub struct MemoryDevice {
     shared: Arc<Shared>,
 }

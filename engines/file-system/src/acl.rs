@@ -5,7 +5,7 @@ use crate::Kind;
 /// Entries of a list that can be set.
 pub const ENTRIES_MAX: usize = 1024;
 
-/// Bits of a mask: what an entry allows or denies.
+/// Bits of an access mask: the rights that an entry allows or denies.
 #[allow(missing_docs)]
 pub mod right {
     pub const READ: u32 = 0x1;
@@ -26,15 +26,15 @@ pub mod right {
     pub const ALL: u32 = 0x1f_01ff;
 }
 
-/// Flags of an entry: how it is passed on to what is made in a directory.
+/// Flags of an entry: how new objects in a directory inherit it.
 pub mod flag {
     /// To files.
     pub const FILE: u32 = 0x1;
     /// To directories.
     pub const DIRECTORY: u32 = 0x2;
-    /// No further than to what is made there.
+    /// Inherited by direct children only.
     pub const ONCE: u32 = 0x4;
-    /// It says nothing of the directory itself.
+    /// Does not apply to the directory itself.
     pub const ONLY: u32 = 0x8;
     /// It was passed on by a directory.
     pub const INHERITED: u32 = 0x80;
@@ -42,10 +42,10 @@ pub mod flag {
     pub const ALL: u32 = 0x8f;
 }
 
-/// What everybody may, whatever the mode.
+/// The rights that every user has, whatever the mode.
 pub const ALWAYS: u32 =
     right::READ_NAMED | right::READ_ATTRIBUTES | right::READ_ACL | right::SYNCHRONIZE;
-/// And what the owner may besides.
+/// The additional rights of the owner.
 const OF_OWNER: u32 =
     right::WRITE_NAMED | right::WRITE_ATTRIBUTES | right::WRITE_ACL | right::WRITE_OWNER;
 
@@ -78,37 +78,38 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether what is made in a directory gets it.
+    /// Whether new objects in a directory inherit it.
     pub const fn is_passed_on(&self) -> bool {
         self.flags & (flag::FILE | flag::DIRECTORY) != 0
     }
 
-    /// Whether it says something of the object itself.
+    /// Whether it applies to the object itself.
     pub const fn is_effective(&self) -> bool {
         self.flags & flag::ONLY == 0
     }
 
-    /// Whether it makes sense: what says how it is passed on has to say to what.
+    /// Whether the flags are consistent: inheritance modifiers require an inheritance flag.
     pub const fn is_sensible(&self) -> bool {
         self.flags & (flag::ONLY | flag::ONCE) == 0 || self.is_passed_on()
     }
 }
 
-/// Whether an object of a kind can have such a list. One without an entry can none: a kernel refuses it, and its replay of a log ends there.
+/// Whether an object of a kind can have such a list. A list without an entry is refused by the kernel, whose log replay
+/// stops at it.
 pub fn is_possible(list: &[Entry], kind: Kind) -> bool {
     let has_room = (1..=ENTRIES_MAX).contains(&list.len());
     kind != Kind::Link && has_room && list.iter().all(Entry::is_sensible)
 }
 
-/// The list of a mode: what has to stand before all others, and what stands behind them.
+/// The ACL of a mode: the entries in front of all other entries, and the entries after them.
 pub struct OfMode {
-    /// Entries by which nobody gets what only those have who come later.
+    /// Deny entries, so that no class obtains rights that the mode grants only to a later class.
     pub first: Vec<Entry>,
-    /// What owner, group and everyone may.
+    /// The rights of owner, group and everyone.
     pub last: [Entry; 3],
 }
 
-/// The list that says the same as a mode.
+/// The ACL that is equivalent to a mode.
 pub fn of_mode(mode: u32, kind: Kind) -> OfMode {
     let write = match kind {
         Kind::Directory => right::WRITE | right::APPEND | right::DELETE_CHILD,
@@ -156,7 +157,7 @@ impl OfMode {
     }
 }
 
-/// The permissions that a list gives owner, group and others, of an object that belongs to `owner`: user and group.
+/// The permission bits that a list grants to owner, group and everyone on an object of `owner` (user and group).
 pub fn mode_of(list: &[Entry], owner: (u32, u32)) -> u32 {
     let (mut mode, mut decided) = (0, 0);
     for entry in list.iter().filter(|entry| entry.is_effective()) {

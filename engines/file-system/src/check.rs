@@ -1,17 +1,17 @@
-//! What a check of a file system tells: whether all that is stored fits together.
+//! The findings of a consistency check of a file system.
 
-/// Something that does not fit.
+/// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The object that it is about.
     pub object: u64,
     /// Its path, if one leads to it.
     pub path: Option<String>,
-    /// What is wrong, in a sentence without its subject.
+    /// The fault, in a sentence without its subject.
     pub what: String,
 }
 
-/// What is told while it goes on.
+/// A report during the check.
 #[derive(Clone, Debug)]
 pub enum Told {
     /// How many steps are done, and of about how many.
@@ -21,17 +21,17 @@ pub enum Told {
         /// Of.
         of: u64,
     },
-    /// Something does not fit.
+    /// An inconsistency.
     Fault(Fault),
 }
 
-/// What was looked at.
+/// The totals of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Files, directories and the like.
     pub objects: u64,
     /// Names in directories.
     pub names: u64,
-    /// What does not fit.
+    /// Inconsistencies found.
     pub faults: u64,
 }

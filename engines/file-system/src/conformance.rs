@@ -1,5 +1,5 @@
-//! What every file system must do. An implementation runs [`ALL`] in its own tests, each on an empty file system whose root belongs
-//! to root and can be written by everybody.
+//! The conformance tests for every file system. An implementation runs [`ALL`] in its own tests, each on an empty file
+//! system whose root belongs to root and is writable by every user.
 //!
 //! # Panics
 //! The tests panic where a file system does something else.
@@ -16,29 +16,29 @@ pub type Test = fn(&dyn FileSystem);
 pub const ALL: &[(&str, Test)] = &[
     ("a made object is found with its attributes", made_objects),
     ("a removed object is stale unless it is held", removal),
-    ("what may be removed is removed", removable),
+    ("allowed removals succeed", removable),
     ("names that cannot be are refused", names),
     ("a rename replaces only its like", renames),
     ("a directory is not moved into itself", cycles),
     ("a link is one more name", links),
-    ("a change of names keeps its receipt", receipts),
+    ("a change of names stores its receipt", receipts),
     (
-        "a change of attributes keeps its receipt",
+        "a change of attributes stores its receipt",
         receipts_of_attributes,
     ),
     (
-        "a directory is read once, whatever is removed meanwhile",
+        "a directory is read once despite concurrent removals",
         directories,
     ),
-    ("the path of an object is told", paths),
-    ("contents are what was written", contents),
+    ("the path of an object is returned", paths),
+    ("contents are read as written", contents),
     ("a file is cut and grows with zeros", sizes),
     ("holes are found or unknown", holes),
     ("attributes change together, under their guard", attributes),
-    ("rights are those of owner, group and others", rights),
-    ("the sticky bit keeps names", sticky),
+    ("rights are those of owner, group and everyone", rights),
+    ("the sticky bit protects names", sticky),
     (
-        "a directory moves only for whoever may change it",
+        "a directory moves only with the right to change it",
         moved_directories,
     ),
     ("set-user-id goes with new contents", set_ids),
@@ -164,7 +164,7 @@ fn removal(files: &dyn FileSystem) {
     files.release(held);
     assert_eq!(files.attributes(held), Err(FileError::Stale));
     let again = file(files, b"gone");
-    assert!(again != gone, "a generation tells them apart");
+    assert!(again != gone, "the generations differ");
 }
 
 fn removable(files: &dyn FileSystem) {
@@ -273,7 +273,7 @@ fn cycles(files: &dyn FileSystem) {
         .expect("out of it");
     files
         .rename(&ROOT, (root, b"outer"), (inner, b"outer"), None)
-        .expect("into what was inside");
+        .expect("into its own subdirectory");
 }
 
 fn receipts(files: &dyn FileSystem) {
@@ -294,7 +294,7 @@ fn receipts(files: &dyn FileSystem) {
     let one = make(b"one", receipt(1, 1)).expect("a new name");
     assert!(is_kept(receipt(1, 1)));
     assert_eq!(make(b"one", receipt(1, 2)), Err(FileError::Exists));
-    assert!(is_kept(receipt(1, 1)), "what was refused keeps nothing");
+    assert!(is_kept(receipt(1, 1)), "a refused change stores no receipt");
     let linked = files.link(&ROOT, one, root, b"two", Some(&receipt(2, 7)));
     linked.expect("a new name");
     let names = ((root, &b"two"[..]), (root, &b"three"[..]));
@@ -336,7 +336,7 @@ fn receipts_of_attributes(files: &dyn FileSystem) {
         Some(&receipt(2)),
     );
     assert_eq!(error(stolen), Some(FileError::NotPermitted));
-    assert!(is_kept(1), "what was refused keeps nothing");
+    assert!(is_kept(1), "a refused change stores no receipt");
     let set = |how, number| {
         files.set_extended(&ROOT, node, b"one", b"value", how, Some(&receipt(number)))
     };
@@ -424,7 +424,7 @@ fn directories(files: &dyn FileSystem) {
         if is_end.expect("a directory") {
             break;
         }
-        // What was told already goes.
+        // Remove an entry that was already returned.
         let (name, object) = seen.last().expect("an entry").clone();
         let known = files.object(root, object).expect("it is there");
         assert_eq!(look_up(files, &name), Ok(known.node));
@@ -440,7 +440,8 @@ fn directories(files: &dyn FileSystem) {
     assert_eq!(read, Err(FileError::NotDirectory));
 }
 
-/// Into memory, behind what is there already, and lent: the same, whatever the place of the bytes held before.
+/// Reads into a buffer, appended to existing bytes, and as a loan: the results must be equal whatever the buffer
+/// contained before.
 fn read(files: &dyn FileSystem, node: Node, offset: u64, length: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![0xee; length];
     let read = files.read(node, offset, &mut bytes).expect("a file");
@@ -629,7 +630,7 @@ fn rights(files: &dyn FileSystem) {
     assert_eq!(read, Err(FileError::Access));
 }
 
-/// A directory that moves elsewhere has another `..`, which takes the right to change it.
+/// A directory that is moved to another parent gets a new `..`, which requires the right to change it.
 fn moved_directories(files: &dyn FileSystem) {
     let root = files.root();
     let open = |name: &[u8]| {
@@ -652,7 +653,7 @@ fn moved_directories(files: &dyn FileSystem) {
         .expect("everybody may change it");
 }
 
-/// What somebody else has written is not run as whom the owner allowed.
+/// A write by another user clears set-user-ID, so that the new contents never run as the owner.
 fn set_ids(files: &dyn FileSystem) {
     let node = file(files, b"program");
     let guard = Guard::default();
@@ -669,7 +670,7 @@ fn set_ids(files: &dyn FileSystem) {
     assert_eq!(mode(), 0o755);
     allow(0o6745);
     set_size(files, node, 1);
-    assert_eq!(mode(), 0o2745, "nobody runs it as the group");
+    assert_eq!(mode(), 0o2745, "set-group-ID without group execute is not executable");
     let give = |node| {
         let given = SetAttributes {
             uid: Some(10),
@@ -679,9 +680,9 @@ fn set_ids(files: &dyn FileSystem) {
         given.expect("root may").after.mode
     };
     allow(0o6755);
-    assert_eq!(give(node), 0o755, "it is somebody else's now");
+    assert_eq!(give(node), 0o755, "the owner changed");
     allow(0o6745);
-    assert_eq!(give(node), 0o2745, "nobody runs it as the group");
+    assert_eq!(give(node), 0o2745, "set-group-ID without group execute is not executable");
     let made = files.make(
         &ROOT,
         files.root(),
@@ -694,12 +695,12 @@ fn set_ids(files: &dyn FileSystem) {
     assert_eq!(
         give(directory),
         0o6755,
-        "of a directory it says the group of what is made there"
+        "on a directory it sets the group of new objects"
     );
     set_group_id_of_directories(files);
 }
 
-/// It is passed on to what anybody makes, and set by nobody who is not in the group.
+/// Every new object inherits it, and only a member of the group can set it.
 fn set_group_id_of_directories(files: &dyn FileSystem) {
     let make = |who: &Identity, at, mode| {
         let what = Make::Directory;

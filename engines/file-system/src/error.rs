@@ -1,6 +1,6 @@
 //! Why a call was refused or failed.
 
-/// Why something was not done. Each has a counterpart in NFS and in `errno`.
+/// The reason why an operation failed. Each has a counterpart in NFS and in `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum FileError {
     /// The node is no more (`ESTALE`).
@@ -30,19 +30,20 @@ pub enum FileError {
     /// Only the owner or root may do it (`EPERM`).
     #[error("not permitted")]
     NotPermitted,
-    /// It makes no sense, such as a directory that is to be moved into itself (`EINVAL`).
+    /// The arguments are inconsistent, such as a directory to be moved into itself (`EINVAL`).
     #[error("invalid")]
     Invalid,
-    /// The name cannot be one: it is empty, `.` or `..`, or has a `/`, a NUL, or what the file system refuses (`EINVAL`).
+    /// The name is invalid: it is empty, `.` or `..`, or contains a `/`, a NUL, or characters that the file system
+    /// refuses (`EINVAL`).
     #[error("no possible name")]
     BadName,
     /// The name is too long (`ENAMETOOLONG`).
     #[error("the name is too long")]
     NameTooLong,
-    /// The directory has no such place to go on at (`EINVAL`).
-    #[error("no such place in the directory")]
+    /// The directory has no such position (`EINVAL`).
+    #[error("no such position in the directory")]
     BadCookie,
-    /// The guard of a change does not hold: the object changed meanwhile.
+    /// The guard of a change failed: the object was changed concurrently.
     #[error("the object has changed")]
     NotSame,
     /// The file would be too large (`EFBIG`).
@@ -60,7 +61,7 @@ pub enum FileError {
     /// There are too many names for the object (`EMLINK`).
     #[error("too many links")]
     TooManyLinks,
-    /// The directory gives all that it holds its project, and the object has another one (`EXDEV`).
+    /// The directory assigns its project to its entries, and the object has another project (`EXDEV`).
     #[error("of another project than the directory")]
     OtherProject,
     /// The offset is behind the end (`ENXIO`).
@@ -72,7 +73,7 @@ pub enum FileError {
     /// There is no such extended attribute (`ENODATA`).
     #[error("no such extended attribute")]
     NoExtended,
-    /// The disks failed, or what is stored makes no sense (`EIO`).
+    /// The disks failed, or the stored data is inconsistent (`EIO`).
     #[error("I/O error")]
     Io,
     /// It cannot be done now, but later: a key is not loaded. The client is to try again.

@@ -3,7 +3,8 @@
 /// A file system, or a snapshot of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId {
-    /// The dataset's `fsid_guid`, which stays with it when its pool moves. A snapshot is known to clients by that of what it was taken of.
+    /// The dataset's `fsid_guid`, which is stable when its pool moves. Clients see a snapshot under the identity of its
+    /// file system.
     pub guid: u64,
     /// Of a snapshot the number of its object set, else 0.
     pub snapshot: u64,
@@ -20,7 +21,7 @@ impl FileSystemId {
     }
 }
 
-/// A file, directory or other object. The generation tells an object from a later one with its number.
+/// A file, directory or other object. The generation distinguishes an object from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node {
     /// Its number in the file system.

@@ -1,20 +1,24 @@
-//! What every file system is to the protocols above it: objects by number and generation, and calls that do one thing each.
+//! The interface of a file system to the protocols above it: objects by number and generation, and calls that each
+//! perform one operation.
 //!
-//! **Objects.** A [`Node`] names an object for as long as it exists. The number of a removed object may be used again, with another
-//! generation; calls with the old node answer [`FileError::Stale`]. An object that lost its last name stays while it is
-//! [held](FileSystem::hold).
+//! **Objects.** A [`Node`] names an object for as long as it exists. The number of a removed object may be used again,
+//! with another generation; calls with the old node return [`FileError::Stale`]. An object that lost its last name
+//! stays while it is [held](FileSystem::hold).
 //!
-//! **Durability.** A change is visible to later calls at once. It is durable after the next completed [`FileSystem::commit`]. A protocol
-//! that must not answer before that commits before it answers; all that were completed before share one commit.
+//! **Durability.** A change is visible to later calls at once. It is durable after the next completed
+//! [`FileSystem::commit`]. A protocol that must not reply before that calls it before it replies; all changes completed
+//! before share one commit.
 //!
 //! **Atomicity.** Each call is atomic against each other. After a crash all of a change is seen or nothing, and of changes of names and attributes a later
 //! one never without an earlier one. A write longer than [`Limits::atomic_write_bytes`] may be seen in part.
 //!
-//! **Repetitions.** A client that has no answer asks again, after a crash of another head. A change of names or attributes may be given a [`Receipt`], which is
-//! durable together with it, so that [`FileSystem::receipt`] tells that the request was executed.
+//! **Retries.** A client without a reply retries its request, also after the crash of another head. A change of names
+//! or attributes can carry a [`Receipt`], which becomes durable together with it, so that [`FileSystem::receipt`]
+//! reports whether the request was executed.
 //!
-//! **Rights** are checked by the file system, because it knows its ACLs, and because a check apart from the change could be overtaken.
-//! [`rights`] has the decisions for those that have none. `read` and `write` check nothing: that is done when a file is opened.
+//! **Rights** are checked by the file system, because it has the ACLs and because a separate check could race with the
+//! change. [`rights`] implements the decisions for file systems without ACLs. `read` and `write` check no rights: the
+//! caller does so when a file is opened.
 //!
 //! **Names** are bytes, neither empty, `.` nor `..`, without `/` and NUL.
 //!
@@ -41,7 +45,7 @@ pub use handle::{FileSystemId, Handle, Node};
 pub use receipt::{Place, Receipt};
 pub use snapshots::{Snapshot, Snapshots, Visibility};
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
@@ -82,10 +86,10 @@ impl Time {
     }
 }
 
-/// What is known of a node.
+/// The attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Permissions, with the bits for set-uid, set-gid and sticky.
     pub mode: u32,
@@ -97,7 +101,7 @@ pub struct Attributes {
     pub gid: u32,
     /// Bytes.
     pub size: u64,
-    /// Bytes that it takes on disk.
+    /// Bytes allocated on disk.
     pub space: u64,
     /// Major and minor number of a device.
     pub device: (u32, u32),
@@ -143,7 +147,7 @@ pub enum SetTime {
     To(Time),
 }
 
-/// What is to be changed of a node; what is `None` stays.
+/// The attributes to change; `None` leaves one unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permissions.
@@ -160,7 +164,7 @@ pub struct SetAttributes {
     pub modified: Option<SetTime>,
 }
 
-/// What is to be made.
+/// The type of object to create.
 #[derive(Clone, Copy, Debug)]
 pub enum Make<'a> {
     /// A file.
@@ -190,19 +194,19 @@ impl Make<'_> {
         }
     }
 
-    /// Whether `who` may make such an object at all. Devices are for root, as in Linux (`CAP_MKNOD`): who is not root at the server
-    /// would otherwise have the devices of every machine that mounts the file system.
+    /// Whether `who` may create such an object at all. Devices are for root, as in Linux (`CAP_MKNOD`): a user other
+    /// than root could otherwise reach the devices of every host that mounts the file system.
     pub const fn is_allowed_to(&self, who: &Identity) -> bool {
         !matches!(self, Self::BlockDevice(..) | Self::CharacterDevice(..)) || who.uid == 0
     }
 }
 
-/// A node and what is known of it.
+/// A node and its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     /// The node.
     pub node: Node,
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
@@ -233,14 +237,14 @@ pub struct Renamed {
     pub to: Changed,
 }
 
-/// What an object must be like still; else the call answers [`FileError::NotSame`] and changes nothing.
+/// The expected state of an object; if it differs, the call returns [`FileError::NotSame`] and changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     /// [`Attributes::changed`] (RFC 1813, 3.3.2).
     pub changed: Option<Time>,
 }
 
-/// What may be removed.
+/// The types of objects that a call may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removable {
     /// Anything, a directory only if it is empty.
@@ -256,26 +260,26 @@ pub enum Removable {
 pub struct Entry<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The number of what it names. [`FileSystem::object`] tells the rest.
+    /// The number of the object that it names. [`FileSystem::object`] returns the rest.
     pub object: u64,
-    /// Where to go on after this entry: from 3 to [`COOKIE_LAST`]. It stays valid while entries come and go, and after a restart: a name that is there all the
-    /// time is told once.
+    /// The position after this entry: from 3 to [`COOKIE_LAST`]. It stays valid while entries are created and removed,
+    /// and after a restart: a name that exists throughout the scan is returned exactly once.
     pub cookie: u64,
 }
 
 /// The highest cookie of an entry. Those above are free for protocols, like 1 and 2; 0 begins. Clients keep cookies in signed numbers.
 pub const COOKIE_LAST: u64 = (1 << 62) - 1;
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
     /// Bytes read.
     pub length: usize,
-    /// Whether the file ends with them, or before.
+    /// Whether the read reached the end of the file.
     pub is_end: bool,
 }
 
-/// What a file system can hold.
+/// The limits of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a name.
@@ -294,12 +298,13 @@ pub struct Limits {
     pub has_acls: bool,
 }
 
-/// Whether a number can be that of a user or group: to a kernel the last one is none, and what belongs to it cannot be used there.
+/// Whether a number can identify a user or group: the kernel treats the last one as invalid, and objects that belong to
+/// it cannot be used there.
 pub const fn is_owner(number: u32) -> bool {
     number != u32::MAX
 }
 
-/// Who wants something.
+/// The credentials of a requester.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// User.
@@ -317,18 +322,18 @@ impl Identity {
     }
 }
 
-/// What somebody may do with a node. By a mode that is three things; a list tells more apart.
+/// The rights of a requester on a node. A mode has three rights; an ACL has finer ones. a list tells more apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Read it.
     pub read: bool,
-    /// Change it; of a directory: enter what is none.
+    /// Change it; on a directory: add entries other than directories.
     pub write: bool,
-    /// Add to its end, as whoever may change it also may; of a directory: enter directories.
+    /// Append to it, which the right to change it includes; on a directory: add subdirectories.
     pub append: bool,
     /// Run it, or look names up in it.
     pub execute: bool,
-    /// Of a directory: take names away, as far as what they name does not say otherwise.
+    /// On a directory: remove entries, unless the ACL of the entry denies it.
     pub remove: bool,
     /// Read and list its extended attributes.
     pub read_extended: bool,
@@ -350,7 +355,7 @@ impl Permissions {
         }
     }
 
-    /// What remains where nothing can be changed.
+    /// The rights that remain on a read-only file system.
     pub const fn fixed(self) -> Self {
         Self {
             write: false,
@@ -395,25 +400,25 @@ pub enum Content {
     Hole,
 }
 
-/// What operations answer.
+/// The result of an operation.
 pub type Done<T = ()> = Result<T, FileError>;
 
 /// A file system that is open. Calls may wait for the disks; several threads may call at a time.
 pub trait FileSystem: Send + Sync {
     /// Its identity, the same on every head and after every import.
     fn id(&self) -> FileSystemId;
-    /// Whether it is open already. One that is not is opened by the first call that needs it, which waits for that; [`FileError::NotReady`] if it
-    /// cannot be opened now.
+    /// Whether it is open already. A file system that is not is opened by the first call that needs it, which blocks
+    /// for that; [`FileError::NotReady`] if it cannot be opened now.
     fn is_open(&self) -> bool {
         true
     }
-    /// What it can hold.
+    /// Its limits.
     fn limits(&self) -> Limits;
     /// Its root directory.
     fn root(&self) -> Node;
     /// Space and files.
     fn statistics(&self) -> Done<Statistics>;
-    /// What is known of `node`.
+    /// The attributes of `node`.
     fn attributes(&self, node: Node) -> Done<Attributes>;
     /// The object that the number in an [`Entry`] of `directory` has now. [`FileError::Stale`] if there is none.
     fn object(&self, directory: Node, object: u64) -> Done<Object>;
@@ -426,15 +431,15 @@ pub trait FileSystem: Send + Sync {
         guard: &Guard,
         receipt: Option<&Receipt>,
     ) -> Done<Changed>;
-    /// What `who` may do with `node`.
+    /// The rights of `who` on `node`.
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions>;
-    /// What `name` means in `directory`.
+    /// Looks `name` up in `directory`.
     fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object>;
     /// The directory that `directory` is in; the root's is itself.
     fn parent(&self, who: &Identity, directory: Node) -> Done<Node>;
-    /// Makes an object with a name that is not taken. It belongs to `who`, in a directory with set-group-id to the directory's
-    /// group. `attributes` are its first ones, the times too: an exclusive create keeps its verifier there (RFC 8881, 18.16.3). The mode is
-    /// 0644 if none is given, of a directory 0755, of a link 0777.
+    /// Creates an object under an unused name. It belongs to `who`, in a directory with set-group-id to the directory's
+    /// group. `attributes` are its initial ones, including the times: an exclusive create stores its verifier there
+    /// (RFC 8881, 18.16.3). The default mode is 0644, for a directory 0755, for a link 0777.
     fn make(
         &self,
         who: &Identity,
@@ -444,8 +449,9 @@ pub trait FileSystem: Send + Sync {
         attributes: &SetAttributes,
         receipt: Option<&Receipt>,
     ) -> Done<Made>;
-    /// The same, with an access control list in the place of what its directory passes on, and with the permissions that follow from it: after a
-    /// crash the object has the list, or is not there. [`FileError::Invalid`] as for [`set_acl`](Self::set_acl).
+    /// Like [`make`](Self::make), with an access control list instead of the inherited one, and with the permissions
+    /// that follow from it: after a crash the object either has the list or does not exist. [`FileError::Invalid`] as
+    /// for [`set_acl`](Self::set_acl).
     fn make_with_acl(
         &self,
         who: &Identity,
@@ -461,7 +467,7 @@ pub trait FileSystem: Send + Sync {
         let object = Object { node, attributes };
         Ok(Made { object, ..made })
     }
-    /// Takes a name away.
+    /// Removes a name.
     fn remove(
         &self,
         who: &Identity,
@@ -470,8 +476,9 @@ pub trait FileSystem: Send + Sync {
         what: Removable,
         receipt: Option<&Receipt>,
     ) -> Done<Changed>;
-    /// Gives an object another name; what had it before goes. A directory replaces an empty directory only, anything else no directory:
-    /// [`FileError::Exists`], or [`FileError::NotEmpty`]. Two names of one object stay both. [`FileError::Invalid`] if a directory would be moved into itself.
+    /// Renames an object and replaces an existing target. A directory replaces only an empty directory, and other
+    /// objects replace no directory: [`FileError::Exists`], or [`FileError::NotEmpty`]. If both names refer to one
+    /// object, both stay. [`FileError::Invalid`] if a directory would be moved into itself.
     fn rename(
         &self,
         who: &Identity,
@@ -479,7 +486,7 @@ pub trait FileSystem: Send + Sync {
         to: (Node, &[u8]),
         receipt: Option<&Receipt>,
     ) -> Done<Renamed>;
-    /// Gives an object that is no directory one more name. The change of the directory.
+    /// Adds a name to an object that is not a directory. Returns the change of the directory.
     fn link(
         &self,
         who: &Identity,
@@ -488,12 +495,12 @@ pub trait FileSystem: Send + Sync {
         name: &[u8],
         receipt: Option<&Receipt>,
     ) -> Done<Changed>;
-    /// The last receipt of a place, of this start or an earlier one, if it is kept still.
+    /// The last receipt of a slot, from this start or an earlier one, if it is still stored.
     fn receipt(&self, place: &Place) -> Option<Receipt>;
     /// The text of a symbolic link; [`FileError::WrongType`] if it is none.
     fn read_link(&self, node: Node) -> Done<Vec<u8>>;
-    /// Visits the entries behind `cookie`, without `.` and `..`, until there are no more or `visit` answers that it did not take one. Whether the last one
-    /// was taken. `visit` must not call the file system.
+    /// Visits the entries after `cookie`, without `.` and `..`, until the end or until `visit` refuses one. Returns
+    /// whether the last entry was accepted. `visit` must not call the file system.
     fn read_directory(
         &self,
         who: &Identity,
@@ -501,10 +508,10 @@ pub trait FileSystem: Send + Sync {
         cookie: u64,
         visit: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Done<bool>;
-    /// Bytes of a file. Fewer than `into` takes only at its end.
+    /// Reads bytes of a file. Returns fewer bytes than `into` holds only at the end of the file.
     fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read>;
-    /// The same, of at most `length_max` bytes, which are appended to `onto`: their place need not hold anything before. Nothing is appended by a read
-    /// that fails.
+    /// Like [`read`](Self::read), for at most `length_max` bytes, which are appended to `onto`: the memory need not be
+    /// initialised. A failed read appends nothing.
     fn read_onto(
         &self,
         node: Node,
@@ -518,8 +525,9 @@ pub trait FileSystem: Send + Sync {
         onto.truncate(start + read.as_ref().map_or(0, |read| read.length));
         read
     }
-    /// The same, but what is long may be lent instead of appended: then `onto` stays as it is. Changes of the file, and of others, wait until the loan is
-    /// dropped, by whichever thread. Whoever has one must not call the file system before that, nor wait for anybody.
+    /// Like [`read_onto`](Self::read_onto), but a long read may be lent instead of appended: then `onto` is unchanged.
+    /// Changes of this and other files, by any thread, block until the loan is dropped. The holder must not call the
+    /// file system before that, nor block on another thread.
     fn read_or_lend(
         &self,
         node: Node,
@@ -531,15 +539,16 @@ pub trait FileSystem: Send + Sync {
     }
     /// Writes all of `bytes`, or nothing.
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed>;
-    /// The same, but only behind the end of the file, for whom may add to it alone: else [`FileError::Access`]. `repeats`: bytes before the end
-    /// may be given if they are there already, as by a client that writes whole pages. Only who may read them may find that out. A file
-    /// system without lists allows nobody to add alone.
+    /// Like a write, but only at the end of the file, for requesters with append-only rights: any other offset returns
+    /// [`FileError::Access`]. `repeats`: the bytes may begin before the end if the file already has the same bytes
+    /// there, as from a client that writes whole pages. That comparison requires the right to read. A file system
+    /// without ACLs grants append-only rights to no user.
     fn append(&self, node: Node, offset: u64, bytes: &[u8], repeats: bool) -> Done<Changed> {
         let _ = (node, offset, bytes, repeats);
         Err(FileError::Unsupported)
     }
-    /// Makes durable all changes of names and attributes that were completed before, and the contents of `node`, of all files if
-    /// it is `None`.
+    /// Makes durable all completed changes of names and attributes, and the contents of `node`, or of all files if it
+    /// is `None`.
     fn commit(&self, node: Option<Node>) -> Done;
     /// The first offset from `offset` on with such content; [`FileError::BeyondEnd`] if there is none. A file system that does not know
     /// its holes has none.
@@ -551,17 +560,17 @@ pub trait FileSystem: Send + Sync {
             Content::Hole => Ok(size),
         }
     }
-    /// Makes sure that there is space for a range.
+    /// Ensures that there is space for a range.
     fn allocate(&self, node: Node, offset: u64, length: u64) -> Done {
         let _ = (node, offset, length);
         Err(FileError::Unsupported)
     }
-    /// Makes a range a hole. The size stays.
+    /// Punches a hole. The size is unchanged.
     fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
         let _ = (node, offset, length);
         Err(FileError::Unsupported)
     }
-    /// Makes a range of `to` share the contents of a range of `from`.
+    /// Makes a range of `to` share the blocks of a range of `from`.
     fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done {
         let _ = (from, to, length);
         Err(FileError::Unsupported)
@@ -584,7 +593,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (who, node, list, receipt);
         Err(FileError::Unsupported)
     }
-    /// The value of an extended attribute, whose name is without `user.`.
+    /// The value of an extended attribute; `name` excludes the prefix `user.`.
     fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
         let _ = (who, node, name);
         Err(FileError::Unsupported)
@@ -602,7 +611,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (who, node, name, value, how, receipt);
         Err(FileError::Unsupported)
     }
-    /// Takes an extended attribute away.
+    /// Removes an extended attribute.
     fn remove_extended(
         &self,
         who: &Identity,
@@ -624,9 +633,10 @@ pub trait FileSystem: Send + Sync {
         let _ = (node, names_left);
         None
     }
-    /// Keeps an object that loses its last name, until as many [`release`](Self::release). A file system that is closed forgets that, and
-    /// keeps what has no name by then for who holds it again after the next open in the same process.
+    /// Retains an object that loses its last name until as many calls of [`release`](Self::release). Closing the file
+    /// system drops the holds; objects without a name at that time stay for a new hold after the next open in the same
+    /// process.
     fn hold(&self, node: Node) -> Done;
-    /// Ends one [`hold`](Self::hold).
+    /// Releases one [`hold`](Self::hold).
     fn release(&self, node: Node);
 }

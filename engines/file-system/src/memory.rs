@@ -1,4 +1,4 @@
-//! A file system in memory, to try protocols on. It forgets everything at its end.
+//! A file system in memory, for tests of protocols. Its contents are lost when it is dropped.
 
 mod directory;
 mod state;
@@ -26,7 +26,7 @@ const LINKS_MAX: u32 = 32_000;
 const EXTENDED_MAX: usize = 64;
 /// The unit of data and holes.
 const BLOCK_BYTES: u64 = 4096;
-/// The first cookie: lower ones mean something else in the protocol.
+/// The first cookie: lower ones are reserved by the protocol.
 const COOKIE_FIRST: u64 = 16;
 const ROOT: Node = Node {
     object: 1,
@@ -55,7 +55,7 @@ fn check_name(name: &[u8]) -> Done {
 }
 
 impl MemoryFileSystem {
-    /// An empty one that takes `bytes_max` bytes of contents. Everybody may write to its root.
+    /// An empty file system with room for `bytes_max` bytes of contents. Its root is writable by every user.
     pub fn new(bytes_max: u64) -> Self {
         Self::with_guid(1, bytes_max)
     }
@@ -89,7 +89,7 @@ impl MemoryFileSystem {
         }
     }
 
-    /// The same files under another identity, as a clone has them. Nobody holds any of them.
+    /// A copy of the files under another identity, like a clone. It has no holds.
     pub fn copy(&self, guid: u64) -> Self {
         let mut state = self.lock().clone();
         state.nodes.values_mut().for_each(|object| object.holds = 0);
@@ -103,7 +103,7 @@ impl MemoryFileSystem {
         }
     }
 
-    /// It is closed. Objects without a name that are held stay for whoever holds them again.
+    /// Drops all holds, as closing the file system does. Held objects without a name stay for a new hold.
     pub fn forget_holds(&self) {
         let mut state = self.lock();
         state.nodes.values_mut().for_each(|object| object.holds = 0);
@@ -114,12 +114,12 @@ impl MemoryFileSystem {
         self.lock().nodes.len() as u64
     }
 
-    /// How often something was made durable.
+    /// The number of commits.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// Whoever makes something durable waits, as for a slow disk, until what this returns is dropped.
+    /// Blocks all commits, as a slow disk would, until the returned guard is dropped.
     pub fn delay_commits(&self) -> RwLockWriteGuard<'_, ()> {
         self.delayed.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -286,7 +286,7 @@ impl FileSystem for MemoryFileSystem {
         let (object, directory) = state.changing(directory, |state| {
             let object = state.insert(directory, name, attributes, body);
             state.set(who, node_of(object), &rest)?;
-            // Also by somebody who is not in the group of the directory.
+            // Also when the requester is not in the group of the directory.
             state.get_mut(node_of(object))?.attributes.mode |= attributes.mode & 0o2000;
             Ok(object)
         })?;

@@ -1,22 +1,24 @@
-//! What tells a request from all others.
+//! The identity of a request, stored so that a retry is recognised.
 
 /// Where a client has one request under way at a time: a slot of a session, or a call of a client's address.
 pub type Place = [u8; 20];
 
-/// A request that changes names or attributes. It is kept until its place has another one, or many others were kept since.
+/// The identity of a request that changes names or attributes. It is stored until its slot has a newer one, or until
+/// many other receipts were stored since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Where the client waits for the answer.
+    /// The client's slot for the reply.
     pub place: Place,
-    /// Which of the requests of this place it is.
+    /// The sequence number of the request in this slot.
     pub number: u32,
     /// Which of the changes of the request.
     pub step: u32,
-    /// What the request asks for, as a [hash](Self::call_of), where its place may have another one of that number. 0: that is not known.
+    /// A [hash](Self::call_of) of the request's arguments, because a slot may reuse the number for another request. 0:
+    /// unknown.
     pub call: u32,
 }
 
-/// What was kept in the place of a hash before there were any.
+/// The value stored before there were hashes.
 const NO_CALL: u32 = 1;
 
 impl Receipt {
@@ -38,7 +40,7 @@ impl Receipt {
         self.number == number && (self.call == 0 || self.call == call)
     }
 
-    /// The place, and the numbers in the order of the network. The last one is never 0.
+    /// The slot, and the numbers in network byte order. The last one is never 0.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..20].copy_from_slice(&self.place);

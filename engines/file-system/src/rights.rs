@@ -1,11 +1,13 @@
-//! Who may do what, by the permissions of an object. File systems without ACLs ask here, so that all decide alike.
+//! Access decisions from the permission bits of an object. File systems without ACLs use these functions, so that all
+//! decide alike.
 
 use crate::{Attributes, Done, FileError, Identity, Kind, Permissions, SetAttributes, SetTime};
 
 /// Names that an object of a directory with the sticky bit may lose only by its owner.
 const STICKY: u32 = 0o1000;
 
-/// What the permissions of an object allow `who`. Root may do everything, but run only what somebody may run.
+/// The rights that the permission bits of an object grant `who`. Root has every right, except to execute an object
+/// without any execute bit.
 pub fn permitted(attributes: &Attributes, who: &Identity) -> Permissions {
     if who.uid == 0 {
         let runs = attributes.kind == Kind::Directory || attributes.mode & 0o111 != 0;
@@ -22,8 +24,8 @@ pub fn permitted(attributes: &Attributes, who: &Identity) -> Permissions {
     Permissions::of_mode(bits & 4 != 0, bits & 2 != 0, bits & 1 != 0)
 }
 
-/// Whether `who` may change attributes so. Truncation by the owner is allowed whatever the mode says: a client that has
-/// the file open for writing may do it, and the server cannot see that.
+/// Whether `who` may change the attributes as requested. Truncation by the owner is allowed whatever the mode: a client
+/// that has the file open for writing may do it, and the server cannot see that.
 pub fn check_set(attributes: &Attributes, who: &Identity, changes: &SetAttributes) -> Done {
     let may = permitted(attributes, who);
     let is_owner = who.uid == 0 || who.uid == attributes.uid;
@@ -47,7 +49,7 @@ pub fn check_set(attributes: &Attributes, who: &Identity, changes: &SetAttribute
     Ok(())
 }
 
-/// The mode of a file whose contents change: what it was allowed to run as is not for other contents.
+/// The mode of a file after a change of its contents: set-ID bits do not apply to the new contents.
 pub const fn without_set_id(mode: u32) -> u32 {
     const SET_USER_ID: u32 = 0o4000;
     const SET_GROUP_ID: u32 = 0o2000;

@@ -1,4 +1,4 @@
-//! Snapshots of a file system, for whoever shows them to clients.
+//! Snapshots of a file system, for protocols that present them to clients.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Snapshot<'a> {
     pub name: &'a [u8],
     /// Its number, which stays, on other heads, too, and when it gets another name.
     pub number: u64,
-    /// Where to go on after it.
+    /// The position after it.
     pub cursor: u64,
 }
 
@@ -36,8 +36,9 @@ pub trait Snapshots: Send + Sync {
     fn list(&self, cursor: u64, visit: &mut dyn FnMut(Snapshot<'_>) -> bool) -> Done<bool>;
     /// The number of the one with this name.
     fn find(&self, name: &[u8]) -> Done<u64>;
-    /// The files of one, which is opened if it is not open. Some are closed again before long, and all that are in the way of something: then
-    /// calls answer [`FileError::Gone`](crate::FileError::Gone), and this tells what became of it: [`FileError::Stale`](crate::FileError::Stale),
-    /// [`FileError::NotReady`](crate::FileError::NotReady), or its files again.
+    /// The files of a snapshot, which is opened if necessary. Some are closed after a short time, and all when another
+    /// operation requires it: then calls return [`FileError::Gone`](crate::FileError::Gone), and this call reports the
+    /// new state: [`FileError::Stale`](crate::FileError::Stale), [`FileError::NotReady`](crate::FileError::NotReady),
+    /// or its files again.
     fn open(&self, number: u64) -> Done<Arc<dyn FileSystem>>;
 }

@@ -1,5 +1,5 @@
-//! What a device holds that is not of ZFS: a file system, a table of partitions, a member of another
-//! kind of volume. Whoever makes a pool of a device would lose it.
+//! Detects foreign contents on a device: a file system, a partition table, a member of another kind of volume. Creating
+//! a pool on the device would destroy them.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const LOOKED_AT_BYTES: usize = 68 << 10;
 /// device. Those behind it do not.
 const LEFT_ALONE_BYTES: usize = 8 << 10;
 
-/// Marks that stand alone: place, bytes, what has them.
+/// Signatures that are sufficient on their own: offset, bytes, description.
 const MARKS: [(usize, &[u8], &str); 12] = [
     (0, b"XFSB", "an XFS file system"),
     (3, b"NTFS    ", "an NTFS file system"),
@@ -31,7 +31,7 @@ const MARKS: [(usize, &[u8], &str); 12] = [
     (4096, b"EFI PART", "a table of partitions"),
 ];
 
-/// What `path` holds, in words; `None` if nothing is known of it.
+/// Describes the foreign contents of `path`; `None` if none is recognised.
 pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
     let file = open_disk(path, OFlags::RDONLY)?;
     let mut start = vec![0; LOOKED_AT_BYTES];
@@ -47,7 +47,7 @@ pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
     Ok(recognise(&start[..length]))
 }
 
-/// Removes what a file system or a table of partitions left on `path`, which is a pool's now.
+/// Erases the signatures of a file system or partition table from `path`, which now belongs to a pool.
 pub fn forget_other_contents(path: &Path) -> Result<(), Errno> {
     let file = open_disk(path, OFlags::WRONLY | OFlags::DSYNC)?;
     let zeros = [0; LEFT_ALONE_BYTES];
@@ -89,7 +89,7 @@ fn is_ext(start: &[u8]) -> bool {
     number(1024).is_some_and(|inodes| inodes != 0) && number(1048).is_some_and(|shift| shift <= 6)
 }
 
-/// Whether a boot sector's four entries are what entries can be, and one is in use.
+/// Whether a boot sector's four entries are valid partition entries and one is in use.
 fn has_partitions(start: &[u8]) -> bool {
     let entries = start.get(446..510).unwrap_or(&[]).chunks_exact(16);
     let (mut known, mut used) = (true, false);

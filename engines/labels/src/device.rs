@@ -26,13 +26,13 @@ const ALIGNMENT: usize = 4096;
 /// Smallest device that ZFS accepts.
 pub const DEVICE_BYTES_MIN: u64 = 64 << 20;
 
-/// What the bytes of a device can be read from.
+/// A source of a device's bytes.
 pub trait Source {
     /// Fills `bytes` from `offset`, in bytes. Both are multiples of 4096, and so is the address.
     ///
     /// # Errors
     ///
-    /// They cannot be read, or the device ends before.
+    /// Fails if the bytes cannot be read or are past the end of the device.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> rustix::io::Result<()>;
 }
 
@@ -51,8 +51,8 @@ impl Source for OwnedFd {
     }
 }
 
-/// An open device whose labels are read past the cache of this machine: what another head has
-/// written since it was cached must be seen.
+/// An open device. Its labels are read with the page cache of this host bypassed, because another head may have written
+/// since they were cached.
 #[derive(Debug)]
 pub struct Device<S = OwnedFd> {
     source: S,
@@ -81,8 +81,7 @@ impl<S: Source> Device<S> {
         (size >= DEVICE_BYTES_MIN).then_some(Self { source, size })
     }
 
-    /// What `parse` makes of the packed list in each of the labels. A part that cannot be read is what the other
-    /// copies are for.
+    /// Applies `parse` to the packed list of each label. An unreadable label is skipped: the other copies cover for it.
     pub fn lists<T>(&self, mut parse: impl FnMut(&[u8]) -> Option<T>) -> Vec<T> {
         let mut memory = Aligned::new(LIST_BYTES);
         let starts = self.starts().into_iter();
@@ -98,7 +97,7 @@ impl<S: Source> Device<S> {
         newest_settled(self.labels(), |label| label.txg, None)
     }
 
-    /// What its labels say if its pool has let it go.
+    /// The label of a device that was detached from its pool.
     pub fn detached(&self) -> Option<Detached> {
         let uberblock = self.newest_uberblock()?;
         self.lists(|packed| Detached::parse(packed, uberblock))
@@ -146,8 +145,9 @@ impl<S: Source> Device<S> {
         self.size
     }
 
-    /// Whether somebody emptied it by `wipefs -a`: that erases the marks of uberblocks until fewer than four are left, and leaves the lists of
-    /// names and values as they were. A device of a pool has one in each label from the beginning. One that cannot be read is not empty.
+    /// Whether the device was wiped by `wipefs -a`: that erases the marks of uberblocks until fewer than four are left,
+    /// and leaves the lists of names and values as they were. A device of a pool has one in each label from the
+    /// beginning. One that cannot be read is not empty.
     pub fn is_wiped(&self) -> bool {
         let mut memory = Aligned::new(RING_BYTES);
         let mut marks = 0;
@@ -185,9 +185,9 @@ impl<S: Source> Device<S> {
 /// The rings of uberblocks of one device.
 #[derive(Default)]
 struct Rings {
-    /// Where each ring begins on the device, in bytes, and what it holds.
+    /// Where each ring starts on the device, in bytes, and its contents.
     bytes: Vec<(u64, Vec<u8>)>,
-    /// What looks like an uberblock, by transaction group: its ring, and where it begins in that.
+    /// Uberblock candidates by transaction group: the ring and the offset in it.
     found: BTreeMap<u64, Vec<(usize, usize, Uberblock)>>,
 }
 
@@ -244,7 +244,7 @@ pub fn forget_wiped(path: &Path) -> rustix::io::Result<bool> {
     Ok(true)
 }
 
-/// What is at the beginning of the device at `path` that changes with the configuration of a pool only.
+/// The area at the start of the device at `path` that changes only with the configuration of a pool.
 ///
 /// # Errors
 ///
@@ -271,9 +271,9 @@ pub fn root_written(data: &[u8]) -> Option<u64> {
     roots.map(|root| root.txg).max()
 }
 
-/// Of the labels of one device the newest, of several the first. Half of the labels are written before the
-/// uberblock that makes their transaction group count: one that is newer than the newest uberblock of its pool
-/// tells what was never done, such as an export.
+/// The newest label of one device, or the first of several devices. Half of the labels are written before the uberblock
+/// that makes their transaction group count: a label that is newer than its pool's newest uberblock describes a change
+/// that was never committed, such as an export.
 pub fn newest_settled<T>(
     labels: Vec<T>,
     txg: impl Fn(&T) -> u64,

@@ -1,24 +1,25 @@
-//! The number by which a pool remembers who had it.
+//! The host id that a pool stores for its last owner.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// Tells heads apart. Pools remember who had them last, and a pool with `multihost=on` is
-/// refused to a second host only if that host's number differs: two heads must never share one.
+/// Identifies a head. A pool stores the host id of its last owner, and an import with
+/// `multihost=on` is refused to a second host only if the host ids differ: two heads must never
+/// share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub NonZeroU32);
 
-/// What `uname -n` prints here.
+/// The node name that `uname -n` prints.
 pub fn host_name() -> String {
     let machine = rustix::system::uname();
     machine.nodename().to_string_lossy().into_owned()
 }
 
 impl HostId {
-    /// A number for `pool` on the machine called `machine` (its machine-id: anything that is
-    /// the same after a restart and different on every other machine).
+    /// Derives a host id for `pool` on the host `machine` (its machine-id: a string that is stable
+    /// across reboots and unique per host).
     pub fn derive(machine: &str, pool: &str) -> Self {
-        // FNV-1a: the number is written into pools and has to stay what it is.
+        // FNV-1a: the host id is stored in pools, so the algorithm must not change.
         const OFFSET: u32 = 0x811c_9dc5;
         const PRIME: u32 = 0x0100_0193;
         let hash = machine
@@ -32,7 +33,7 @@ impl HostId {
         Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
     }
 
-    /// A number for `pool` on this machine.
+    /// The host id for `pool` on this host.
     pub fn of_this_machine(pool: &str) -> Self {
         let machine = ["/etc/machine-id", "/etc/hostid", "/etc/hostname"]
             .iter()

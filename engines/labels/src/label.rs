@@ -1,4 +1,4 @@
-//! What a label says of its device and its pool.
+//! The contents of a label: its device and its pool.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::list::{Value, entries, nested};
 use crate::uberblock::Uberblock;
 
-/// Bytes of a device before and after what the pool writes to: labels, and room for a boot loader.
+/// Bytes of a device before and after the area that the pool allocates from: labels, and room for a boot loader.
 const AROUND_BYTES: u64 = (4 << 20) + (512 << 10);
 
 /// `state` of a label.
@@ -41,7 +41,7 @@ impl LabelState {
 /// One label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Whose its device is.
+    /// The state of the device: which kind of owner it has.
     pub state: LabelState,
     /// The device's own number.
     pub guid: u64,
@@ -69,7 +69,7 @@ pub const START: &str = "bulkhead:start";
 pub const RECORD: &str = "bulkhead:record";
 
 impl Label {
-    /// Reads a packed list; `None` if it is not one of a device that belongs to something.
+    /// Reads a packed list; `None` if it does not describe a device that belongs to a pool.
     pub fn parse(packed: &[u8]) -> Option<Self> {
         let entries = entries(packed)?;
         let number = |name| find_number(&entries, name);
@@ -105,7 +105,7 @@ impl Label {
         Ok(Device::open(path)?.and_then(|device| device.newest_label()))
     }
 
-    /// The same; `None` also if `wipefs -a` was said of it, which leaves labels that no pool is found by.
+    /// Like `parse`, but also `None` after `wipefs -a`, which leaves labels by which no pool is found.
     ///
     /// # Errors
     ///
@@ -116,11 +116,11 @@ impl Label {
     }
 }
 
-/// The least bytes of a disk that stands beside this one in its mirror, or takes its place, as the packed list of a label says; `None` of a
-/// device that is none of a mirror.
+/// The minimum bytes of a disk that can be attached to this one's mirror or replace it, from the packed list of a
+/// label; `None` for a device that is not part of a mirror.
 fn least_bytes(packed: &[u8]) -> Option<u64> {
     let group = nested(packed, "vdev_tree")?;
-    // What the pool writes to is a multiple of this; the rest of the group's smallest disk is not in use.
+    // The allocatable size (asize) is a multiple of this; the rest of the smallest disk is unused.
     let room = find_number(&group, "asize")?;
     let shift = u32::try_from(find_number(&group, "metaslab_shift")?).ok()?;
     let step = 1_u64.checked_shl(shift)?;
@@ -130,8 +130,8 @@ fn least_bytes(packed: &[u8]) -> Option<u64> {
         .filter(|_| !is_raidz)
 }
 
-/// As ZFS computes it of what the label at `path` says: bytes of the smallest disk that can be attached beside that one, or replace it. `None` if
-/// that cannot be known, or it is part of a raidz.
+/// The bytes of the smallest disk that can be attached to the device at `path` or replace it, computed from its label
+/// as ZFS does. `None` if that is unknown or the device is part of a raidz.
 ///
 /// # Errors
 ///
@@ -154,7 +154,7 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// Reads a packed list and what is beside it; `None` if it is not that of a detached device.
+    /// Reads a packed list and its uberblock; `None` if it is not that of a detached device.
     pub(crate) fn parse(packed: &[u8], uberblock: Uberblock) -> Option<Self> {
         let entries = entries(packed)?;
         let number = |name| find_number(&entries, name);
@@ -268,7 +268,7 @@ mod tests {
         }
         let found = Label::read(&path).expect("it opens").expect("a label");
         assert_eq!((found.txg, found.state), (9, LabelState::Exported));
-        // What wipefs leaves: three uberblocks in the first label. A spare has one in each.
+        // `wipefs` leaves three uberblocks, in the first label. A spare has one in each.
         for (slots, is_there) in [([0, 0, 0, 1], false), ([0, 1, 2, 3], true)] {
             for (slot, start) in slots.into_iter().zip(starts) {
                 use std::os::unix::fs::FileExt;

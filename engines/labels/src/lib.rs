@@ -1,10 +1,10 @@
 //! The labels that ZFS writes on each device of a pool: which pool it belongs to, who used it last.
-//! They are read here without the ZFS library, so that a program that only has to know
-//! whose a pool is starts in no time.
+//! They are read without the ZFS library, so that a process that only needs a pool's owner starts
+//! quickly.
 //!
 //! There are four copies, two at the start and two at the end of the device, so that one survives
-//! whatever overwrites the others or a crash while one is written. In each, a ring of uberblocks
-//! follows the description: the roots of the last transaction groups.
+//! when the others are overwritten or a crash interrupts the write of one. In each, a ring of
+//! uberblocks follows the description: the roots of the last transaction groups.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The list of names and values in a label, packed as XDR (RFC 4506): each entry begins with its
-//! length, so that what is not wanted is skipped. `docs/formats/labels.md` says what is read.
+//! The list of names and values in a label, packed as XDR (RFC 4506): each entry starts with its length, so that
+//! unneeded entries are skipped. `docs/formats/labels.md` lists the entries that are read.
 
 /// Encoding XDR, in the first byte of a packed list.
 const ENCODING_XDR: u8 = 1;
@@ -14,7 +14,7 @@ const TYPE_U64: u32 = 8;
 const TYPE_TEXT: u32 = 9;
 const TYPE_LIST: u32 = 19;
 
-/// A value of one of the types that labels are asked for.
+/// A value of one of the types that are read from labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Number(u64),
@@ -54,7 +54,7 @@ fn values(list: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
     Some(found)
 }
 
-/// What an entry has.
+/// The value found for an entry.
 enum Found<'a> {
     Value(Value<'a>),
     /// From its version on.
@@ -97,7 +97,7 @@ fn number(bytes: &mut &[u8]) -> Option<u32> {
     take(bytes).map(u32::from_be_bytes)
 }
 
-/// Text is as long as it says, and filled up to a multiple of four bytes.
+/// A string starts with its length and is padded to a multiple of four bytes.
 fn text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(number(bytes)?).ok()?;
     let (text, rest) = bytes.split_at_checked(length.checked_next_multiple_of(4)?)?;
@@ -154,7 +154,7 @@ pub(crate) mod tests {
 
     #[test]
     fn numbers_and_texts_are_found_and_everything_else_is_skipped() {
-        // A nested list, whose own entries are not those of the list around it.
+        // A nested list. Its entries must not be found in the outer list.
         let inner = a_list("vdev_tree", &[a_number("txg", 5)]);
         let bytes = packed(&[a_text("name", "tank"), inner, a_number("txg", 77)]);
         let expected: [(&[u8], Value<'_>); 2] =

@@ -1,6 +1,6 @@
-//! Whether a process has a device of a pool open, or had: who opens one for a pool locks it exclusively
-//! (flock). The lock goes with the last use of the open file: a request that the kernel still works on is such a
-//! use, so the lock outlives the process until its last write is done.
+//! Detects whether a process has a pool's device open: a process that opens a device for a pool locks it exclusively
+//! (flock). The lock is released with the last use of the open file: a request that is still in flight in the kernel is
+//! such a use, so the lock outlives the process until its last write is done.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::open::open_disk;
 
-/// A device whose lock is looked at.
+/// A device that has its lock inspected.
 #[derive(Debug)]
 pub struct LockLook(OwnedFd);
 
@@ -28,8 +28,8 @@ impl LockLook {
         }
     }
 
-    /// Whether somebody has it locked exclusively. Takes and drops a shared lock, which is granted beside those
-    /// of udev and others who only look.
+    /// Whether another process has it locked exclusively. Acquires and releases a shared lock, which coexists with
+    /// those of udev and other readers.
     ///
     /// # Errors
     ///

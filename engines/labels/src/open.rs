@@ -1,5 +1,6 @@
-//! Opens what may be a disk, and nothing else. Paths come from requests, files and labels of other pools, and to open some devices is
-//! an act: a watchdog is armed by it, a tape rewinds, a pipe waits for its other end.
+//! Opens paths that can be disks and refuses all other file types. Paths come from requests, files and labels of other
+//! pools, and opening some devices has side effects: a watchdog is armed, a tape rewinds, a pipe blocks until its peer
+//! opens it.
 
 use std::path::Path;
 
@@ -31,7 +32,7 @@ fn refuse_others(mode: u32) -> rustix::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Its other end would see that a pipe was opened: there is no writer while nobody reads.
+    /// The peer would see an open of the pipe: a writer's open succeeds only while a reader exists.
     #[test]
     fn what_is_no_disk_is_refused_without_being_opened() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Whether two names lead to one device, and whether a device is where its label says.
+//! Resolves whether two names refer to one device and whether a device is at the path that its label records.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::lock::LockLook;
 use crate::open::open_disk;
 use crate::twins::Standing;
 
-/// What the kernel says of block devices.
+/// The kernel's attributes of block devices.
 const SYSFS: &str = "/sys/dev/block";
-/// Devices that are made of others are made of others, so often at most: multipath, its partition, encryption.
+/// Maximum depth of stacked block devices: multipath, its partition, encryption.
 const DEPTH_MAX: usize = 4;
 /// Names that stay with a device, and those that stay with its slot.
 const BY_ID: &str = "/dev/disk/by-id";
@@ -28,14 +28,14 @@ pub struct Place {
     unit: Option<String>,
     /// A loop device: the file behind it.
     behind: Option<(u64, u64)>,
-    /// Another device of this machine is made of it, such as one of dm-multipath: it is reached by that one.
+    /// Another device of this host is built on it, such as one of dm-multipath, and is used instead of it.
     is_part: bool,
     /// A partition: the number of its disk.
     disk: Option<(u64, u64)>,
 }
 
 impl Place {
-    /// What is behind `path`; `None` if there is nothing.
+    /// The device behind `path`; `None` if there is none.
     pub fn of(path: &Path) -> Option<Self> {
         Self::in_sysfs(path, Path::new(SYSFS))
     }
@@ -87,7 +87,8 @@ impl Place {
     }
 }
 
-/// Whether two names lead to one device: for certain, or both disks have one `wwid` and one beginning. Some disks have the `wwid` of others.
+/// Whether two names refer to one device: provably, or because both disks have the same `wwid` and the same first
+/// bytes. Some distinct disks report the same `wwid`.
 pub fn are_one(one: &Path, other: &Path) -> bool {
     match (Place::of(one), Place::of(other)) {
         (Some(place), Some(of_other)) => {
@@ -146,7 +147,7 @@ fn node(block: &Path) -> Option<PathBuf> {
     Some(Path::new("/dev").join(name))
 }
 
-/// What the kernel says of the block device at `path`.
+/// The sysfs directory of the block device at `path`.
 fn block_of(path: &Path) -> Option<PathBuf> {
     let found = std::fs::metadata(path).ok()?;
     let is_block = found.file_type().is_block_device();
@@ -158,7 +159,7 @@ fn block_in(sysfs: &Path, number: u64) -> Option<PathBuf> {
     std::fs::canonicalize(sysfs.join(format!("{major}:{minor}"))).ok()
 }
 
-/// Whether `other` is made of `block`, or of what is made of it.
+/// Whether `other` is built on `block`, directly or through further devices.
 fn is_below(block: &Path, other: &Path, depth: usize) -> bool {
     let holders = [block, disk(block)].map(|one| std::fs::read_dir(one.join("holders")));
     let mut holders = holders.into_iter().flatten().flatten().flatten();
@@ -177,7 +178,8 @@ fn backing_file(path: &Path) -> Option<PathBuf> {
 
 /// Of devices with labels of one device, where they are and how many labels each has: the index of the device that each is another view of.
 ///
-/// The last labels of a partition that reaches to the end of its disk are those of the disk, too. The disk has no others.
+/// The last labels of a partition that reaches to the end of its disk are also found as those of the disk. The disk has
+/// no others.
 pub fn views(devices: &[(Option<Place>, usize)]) -> Vec<Option<usize>> {
     let view_of = |(place, labels): &(Option<Place>, usize)| {
         let place = place.as_ref()?;
@@ -220,7 +222,7 @@ fn unit(block: &Path) -> Option<String> {
             let number = before
                 .strip_prefix("part")
                 .and_then(|one| one.strip_suffix('-'));
-            // One digit before says how it names disks; the kernel has a word for that.
+            // The digit before it is the NAA type or designator prefix that udev adds; the kernel uses a name for it.
             let name = name.get(1..)?.to_owned();
             (name, number.map(str::to_owned))
         }
@@ -249,7 +251,7 @@ fn is_part(block: &Path) -> bool {
     holds(block) || holds(disk(block))
 }
 
-/// The names that a label has for the place of its device.
+/// The names that a label records for the path of its device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// The path.
@@ -261,8 +263,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Where the device at `found` stands. `is_of_this_host`: the names were written on this machine, so that one that leads nowhere is that
-    /// of a device which is not there.
+    /// Compares the path of the device at `found` with the recorded one. `is_of_this_host`: the names were written on
+    /// this host, so that a recorded name that does not resolve means that its device is absent.
     pub fn standing(&self, found: &Path, is_of_this_host: bool) -> Standing {
         let path = self.path.as_deref().map(Path::new);
         let path = path.filter(|path| !is_given_anew(path));
@@ -288,7 +290,7 @@ impl Recorded {
     }
 }
 
-/// Whether the kernel gives this name anew at each start, to whichever device comes first.
+/// Whether the kernel assigns this name at each boot in order of discovery.
 fn is_given_anew(path: &Path) -> bool {
     path.parent() == Some(Path::new("/dev"))
 }
@@ -309,7 +311,7 @@ mod tests {
         block
     }
 
-    /// As Linux shows two paths to a disk, the device that dm-multipath makes of them, and partitions of all.
+    /// Two paths to a disk, the dm-multipath device on top of them, and partitions of all of them, as Linux shows them.
     #[test]
     fn paths_to_one_disk_and_what_multipath_makes_of_them_have_one_name() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -370,7 +372,7 @@ mod tests {
         assert_eq!(found(&[(&whole, 2), (&partition, 4)]), [Some(1), None]);
         // The disk is the device, and a partition from its middle on has its last labels.
         assert_eq!(found(&[(&partition, 2), (&whole, 4)]), [Some(1), None]);
-        // Which one it is cannot be told.
+        // The owner of the labels is ambiguous.
         assert_eq!(found(&[(&whole, 2), (&partition, 2)]), [None, None]);
         assert_eq!(
             found(&[(&other, 2), (&partition, 4), (&None, 2)]),
@@ -413,7 +415,7 @@ mod tests {
             ("disk", "link", true, Standing::Home),
             ("disk", "copy", true, Standing::Elsewhere),
             ("gone", "copy", true, Standing::Elsewhere),
-            // Another machine may have other names for the same devices.
+            // Another host may have other names for the same devices.
             ("gone", "copy", false, Standing::Unknown),
             ("disk", "copy", false, Standing::Elsewhere),
         ] {

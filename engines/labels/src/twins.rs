@@ -1,5 +1,6 @@
-//! Which of several devices is the pool's, where their labels call all of them the same device: copies by a storage array or a
-//! hypervisor, a clone at rest, a disk that was copied before it was replaced. Pure: what is on them in, a [`Choice`] out.
+//! Chooses the pool's device among several with labels that claim the same identity: copies by a storage array or a
+//! hypervisor, a clone at rest, a disk that was copied before it was replaced. Pure: the labels and uberblocks go in, a
+//! [`Choice`] comes out.
 //!
 //! `docs/formats/labels.md` states the rule. A copy is left out only if the device that is used surely holds all that was acknowledged
 //! on the copy.
@@ -10,14 +11,14 @@ use crate::uberblock::Uberblock;
 /// A ring holds the roots of so many transaction groups at least, with the largest blocks.
 const ROOTS_MIN: u64 = 15;
 
-/// What a label says of the place of its device, compared with where the device is.
+/// The path that a label records, compared with the path of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Where the pool was last opened.
     Home,
     /// Somewhere else.
     Elsewhere,
-    /// The recorded name says nothing, such as `/dev/sdb`.
+    /// The recorded name is not stable, such as `/dev/sdb`.
     Unknown,
 }
 
@@ -27,7 +28,7 @@ pub type RootId = (u64, u64);
 /// One of the devices that say that they are the same.
 #[derive(Clone, Debug)]
 pub struct Twin {
-    /// Tells the import that wrote its newest label from others.
+    /// Identifies the import that wrote its newest label.
     pub import: u64,
     /// The state of the pool by that label.
     pub state: LabelState,
@@ -65,13 +66,13 @@ impl Twin {
         if own.txg < others.txg || self.contradicts(other) {
             return false;
         }
-        // Only one of them is at its recorded place.
+        // Only one of them is at its recorded path.
         let is_home = self.standing == Standing::Home && other.standing != Standing::Home;
         if own.id() == others.id() {
-            // What was made durable since that root is in the intent log of the device that was in use.
+            // The writes that became durable since that root are in the intent log of the device that was in use.
             return is_home && self.import == other.import;
         }
-        // Each import writes the labels anew, with a number of its own: one process wrote to one of the two since.
+        // Each import rewrites the labels with a new number: only one of the two was written to since.
         if self.import == other.import {
             return true;
         }
@@ -91,7 +92,7 @@ pub fn has_root(roots: &[Uberblock], root: Uberblock) -> bool {
 pub enum Choice {
     /// The one of that index.
     One(usize),
-    /// Any choice may lose what was acknowledged. The one of that index has the newest root.
+    /// Any choice may lose acknowledged writes. The device at that index has the newest root.
     Unclear(usize),
 }
 
@@ -128,7 +129,7 @@ pub fn choose(twins: &[Twin]) -> Choice {
 mod tests {
     use super::*;
 
-    /// `groups` of one history: `A` and `B` stand for histories, as in `A30-33` or `A30-31 B32`.
+    /// `groups` of one history: `A` and `B` name histories, as in `A30-33` or `A30-31 B32`.
     fn roots(text: &str) -> Vec<Uberblock> {
         let mut all = Vec::new();
         for part in text.split(' ') {
@@ -216,7 +217,7 @@ mod tests {
                 ],
                 Some(0),
             ),
-            // The same root: what was flushed since is in the intent log of the one that was in use.
+            // The same root: the writes flushed since are in the intent log of the device that was in use.
             (
                 vec![twin(1, 'h', "A30-33"), twin(1, 'e', "A30-33")],
                 Some(0),

@@ -1,8 +1,8 @@
-//! The root of a transaction group, as far as it says something about the pool's owner.
+//! The uberblock: the root of a transaction group, as far as it concerns the pool's owner.
 
 use sha2::{Digest, Sha256};
 
-/// What is of interest of an uberblock.
+/// The fields of an uberblock that are used here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uberblock {
     /// Its transaction group.
@@ -23,9 +23,9 @@ impl Uberblock {
     const MAGIC: u64 = 0x00ba_b10c;
     const MULTIHOST_MAGIC: u64 = 0xa11c_ea11;
 
-    /// Whether the slot at `start` of `ring` has a valid checksum, as ZFS verifies it: SHA-256 of the slot, in whose last 40 bytes
-    /// the checksum is replaced by the slot's offset on the device. A write that was cut off leaves a new root with an
-    /// old checksum. `ring_offset` is where the ring begins on the device.
+    /// Whether the slot at `start` of `ring` has a valid checksum, as ZFS verifies it: SHA-256 of the slot, with the
+    /// checksum in its last 40 bytes replaced by the slot's offset on the device. A write that was cut off leaves a new
+    /// root with an old checksum. `ring_offset` is where the ring begins on the device.
     pub(crate) fn is_whole(ring: &[u8], start: usize, ring_offset: u64) -> bool {
         let whole = |bytes: &usize| {
             start % bytes == 0
@@ -36,7 +36,7 @@ impl Uberblock {
         SLOT_BYTES.iter().any(whole)
     }
 
-    /// What tells it from other roots.
+    /// The identity of the root among all roots of the pool.
     pub fn id(&self) -> (u64, u64) {
         (self.txg, self.sum)
     }
@@ -53,7 +53,7 @@ impl Uberblock {
             let number = u64::from_le_bytes(bytes);
             Some(if swapped { number.swap_bytes() } else { number })
         };
-        // Written in the byte order of the machine that wrote it.
+        // Written in the byte order of the host that wrote it.
         let swapped = match number(0, false)? {
             Self::MAGIC => false,
             other if other.swap_bytes() == Self::MAGIC => true,

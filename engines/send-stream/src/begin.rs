@@ -1,4 +1,4 @@
-//! The record that begins a stream: what it holds, and what it needs from the pool.
+//! The BEGIN record of a stream: its contents, and the features that it requires of the pool.
 
 use std::io::Read;
 
@@ -16,16 +16,16 @@ pub const PAYLOAD_BYTES_MAX: u32 = 8 << 20;
 /// The stream is made relative to a snapshot of another dataset.
 const FLAG_CLONE: u32 = 1;
 
-/// What the first record announces.
+/// The kind of stream that the first record announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderKind {
     /// The changes of one snapshot.
     Snapshot,
-    /// A list of snapshots with their properties, whose streams follow.
+    /// A list of snapshots with their properties; their streams follow.
     Package,
 }
 
-/// What a stream was made of.
+/// The type of the dataset that a stream was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// A volume.
@@ -34,7 +34,7 @@ pub enum Contents {
     FileSystem,
 }
 
-/// What a receiver has to be able to do.
+/// The features that a receiver must support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features(pub u64);
 
@@ -46,7 +46,7 @@ impl Features {
     const REDACTED: u64 = 1 << 21;
     const COMPRESSED: u64 = 1 << 22;
     const RAW: u64 = 1 << 24;
-    /// Everything that this program lets through.
+    /// All features that this process accepts.
     const KNOWN: u64 = 1 << 2
         | Self::EMBEDDED
         | 1 << 17
@@ -70,7 +70,7 @@ impl Features {
         self.has(Self::RAW)
     }
 
-    /// It goes on where a receive was cut off.
+    /// It continues an interrupted receive.
     pub fn resuming(self) -> bool {
         self.has(Self::RESUMING)
     }
@@ -94,13 +94,13 @@ impl Features {
 /// The first record of a stream.
 #[derive(Clone, Debug)]
 pub struct Begin {
-    /// What follows.
+    /// The kind of the data after this record.
     pub header: HeaderKind,
-    /// What it was made of; of a package it says nothing.
+    /// The type of the source dataset; unset in a package.
     pub contents: Contents,
-    /// What the receiver has to be able to do.
+    /// The features that the receiver must support.
     pub features: Features,
-    /// GUID of the snapshot that the stream makes.
+    /// GUID of the snapshot that the stream creates.
     pub to_guid: u64,
     /// GUID of the snapshot that it builds on; zero: on nothing.
     pub from_guid: u64,
@@ -110,8 +110,8 @@ pub struct Begin {
     pub is_clone: bool,
     /// The record, as it came.
     pub bytes: Box<[u8; RECORD_BYTES]>,
-    /// What follows the record at once: keys of a raw stream, the place to resume at, or the list
-    /// of a package.
+    /// The payload of the record: keys of a raw stream, the resume position, or the list of a
+    /// package.
     pub payload: Vec<u8>,
 }
 
@@ -176,7 +176,7 @@ impl Begin {
         }
         let needs_payload = features.raw() || features.resuming() || header == HeaderKind::Package;
         if needs_payload != (length != 0) {
-            let what = "its first record has data that it must not have, or lacks it";
+            let what = "its first record has data that it must not have, or misses it";
             return Err(refuse(Kind::Malformed(what)));
         }
         let mut payload = Vec::new();
@@ -209,7 +209,7 @@ impl Begin {
 
 fn check_features(features: Features) -> Result<(), Kind> {
     if features.has(Features::DEDUP) {
-        return Err(Kind::Unsupported("leaves out what it holds twice"));
+        return Err(Kind::Unsupported("leaves out duplicate data"));
     }
     if features.has(Features::REDACTED) {
         return Err(Kind::Unsupported("is redacted"));

@@ -2,19 +2,19 @@
 
 use std::io;
 
-/// What a caller matches on.
+/// The kind of an error, for callers to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamErrorKind {
     /// The stream ended before its last record.
     #[error("the stream was cut off: receive the rest with its resume token, or send it again")]
     Cut,
-    /// It is something else.
+    /// Not a send stream.
     #[error("this is no ZFS send stream")]
     NotAStream,
-    /// A machine of the other byte order made it.
-    #[error("the stream comes from a machine with the other byte order, which is not supported")]
+    /// The stream has the byte order opposite to this host's.
+    #[error("the stream comes from a host with the other byte order, which is not supported")]
     ByteOrder,
-    /// A valid stream of something that cannot be received here.
+    /// A valid stream of a kind that is not supported here.
     #[error("the stream {0}, which cannot be received here")]
     Unsupported(&'static str),
     /// A record breaks the rules of the format.
@@ -23,7 +23,7 @@ pub enum StreamErrorKind {
     /// The stream could not be read.
     #[error("read the stream")]
     Read,
-    /// Whoever takes the records stopped.
+    /// The consumer of the records failed.
     #[error("hand a record on")]
     Write,
 }
@@ -32,11 +32,11 @@ pub enum StreamErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct StreamError {
-    /// What a caller matches on.
+    /// The kind, for callers to match on.
     pub kind: StreamErrorKind,
     /// Bytes of the stream before the record that is wrong.
     pub offset: u64,
-    /// What the system said.
+    /// The error of the system call.
     #[source]
     pub cause: Option<io::Error>,
 }

@@ -1,7 +1,7 @@
 //! Lets the records of a file system's stream through, one by one, each checked before it is passed on.
 //!
-//! A file system has any number of objects, which come in the order of their numbers: each is described, and what is in it follows. So only the
-//! newest one has to be remembered. What is *in* the objects is not looked at here.
+//! A file system has any number of objects, in the order of their numbers. Each object's description precedes its
+//! contents. So only the newest object is tracked. The contents of the objects are not inspected here.
 
 use std::ops::Range;
 
@@ -13,14 +13,14 @@ use crate::limits::{
 };
 use crate::record::{Record, kind};
 
-/// The object by which everything else is found.
+/// The ZPL master node, from which all objects are reached.
 const MASTER_NODE: u64 = 1;
 /// Numbers of objects.
 const OBJECTS: Range<u64> = MASTER_NODE..1 << 48;
 /// Places of 512 bytes in a block of objects. No object reaches into the next block.
 const SLOTS: u64 = 32;
 const SLOT_BYTES: u32 = 512;
-/// What an object has in its place besides attributes, at least.
+/// Minimum size of a dnode without its bonus buffer.
 const HEAD_BYTES: u32 = 192;
 /// Contents of files, the only ones that are sent compressed.
 const CONTENTS: u32 = 19;
@@ -52,13 +52,13 @@ struct Object {
     has_attributes: bool,
 }
 
-/// What the records so far said.
+/// The state derived from the records so far.
 pub struct FilesGuard {
     limits: Limits,
     object: Option<Object>,
     /// No object below comes any more.
     next: u64,
-    /// The place in the newest object that a receive would be resumed at; it only moves forward.
+    /// The offset in the newest object at which a receive would be resumed; it only increases.
     offset: u64,
 }
 
@@ -101,7 +101,7 @@ impl FilesGuard {
         let block = u64::from(record.u32(24));
         let slots = u64::from(record.u8(34).max(1));
         if !OBJECTS.contains(&number) || number % SLOTS + slots > SLOTS {
-            return Err(Kind::Malformed("an object is in an impossible place"));
+            return Err(Kind::Malformed("an object has an impossible number"));
         }
         if number < self.next {
             return Err(Kind::Malformed("its records are out of order"));
@@ -148,10 +148,10 @@ impl FilesGuard {
         })
     }
 
-    /// Checks the place of a block of `length` bytes.
+    /// Checks the offset of a block of `length` bytes.
     fn check_place(&mut self, number: u64, offset: u64, length: u64) -> Result<Object, Kind> {
         let object = self.newest(number)?;
-        // So the library tells long attributes if it sends blocks of a file system without a key as they are stored.
+        // The library marks spilled attributes this way when it sends the blocks of an encrypted file system raw.
         if offset == length.wrapping_mul(2).wrapping_neg() && length != 0 {
             return Err(Kind::Unsupported(
                 "has no key, and files with long attributes, which ZFS sends in a wrong form with --raw: send it without --raw",
@@ -161,7 +161,7 @@ impl FilesGuard {
         let in_range = end.is_some_and(|end| end <= OBJECT_BYTES_MAX);
         let is_alone = object.block.is_power_of_two() || offset == 0;
         if length != object.block || offset % object.block != 0 || !in_range || !is_alone {
-            return Err(Kind::Malformed("a block is in an impossible place"));
+            return Err(Kind::Malformed("a block has an impossible offset"));
         }
         if offset < self.offset {
             return Err(Kind::Malformed("its records are out of order"));
@@ -204,7 +204,7 @@ impl FilesGuard {
         Ok(Step::with(0))
     }
 
-    /// Attributes that do not fit beside an object.
+    /// A spill block: attributes that do not fit into the bonus buffer.
     fn spill(&self, record: &Record) -> Result<Step, Kind> {
         /// `DRR_SPILL_UNMODIFIED`.
         const FLAGS: u8 = 1 << 2;
@@ -246,7 +246,7 @@ fn free_objects(record: &Record) -> Result<Step, Kind> {
         return Err(Kind::Malformed("a range of objects has no end"));
     };
     if (first..end).contains(&MASTER_NODE) {
-        return Err(Kind::Malformed("it takes away what everything is found by"));
+        return Err(Kind::Malformed("it frees the master node"));
     }
     Ok(Step::with(0))
 }

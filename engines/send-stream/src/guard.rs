@@ -1,8 +1,8 @@
 //! Lets the records of a stream through, one by one, each checked before it is passed on. Those of file systems are checked by
 //! `files.rs`.
 //!
-//! A volume has two objects: the data, and a small table that holds its size. Their records come
-//! in a fixed order, because a receive can only be resumed at a place that only moves forward.
+//! A volume has two objects: the data, and a ZAP that holds its size. Their records have a fixed order, because a
+//! receive can only be resumed at a position that only increases.
 
 use std::io::{Read, Write};
 
@@ -26,10 +26,10 @@ const TABLE_TYPE: u32 = 24;
 const SWAPPED: u8 = 1 << 1;
 /// Largest table of a volume.
 const TABLE_BYTES_MAX: u64 = 128 << 10;
-/// What is read and passed on in one piece.
+/// Size of the pieces in which data is read and passed on.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What went through.
+/// Counts of the records and bytes that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Bytes after the first record, which the caller read.
@@ -38,8 +38,8 @@ pub struct Passed {
     pub records: u64,
 }
 
-/// Passes everything after `begin`, up to and with the record that ends this stream, from
-/// `source` to `sink`. On an error `sink` holds whole records and at most a part of the last.
+/// Passes all records after `begin`, up to and including the END record of this stream, from `source` to `sink`. On an
+/// error `sink` holds whole records and at most a part of the last.
 pub fn pass(
     begin: &Begin,
     source: &mut dyn Read,
@@ -77,13 +77,13 @@ pub fn pass(
     }
 }
 
-/// What the records so far said.
+/// The state derived from the records so far.
 struct Guard {
     limits: Limits,
     /// Block sizes of the two objects, once their records were seen.
     data: Option<u64>,
     table: Option<u64>,
-    /// The place that a receive would be resumed at; it only moves forward.
+    /// The object and offset at which a receive would be resumed; they only increase.
     place: (u64, u64),
 }
 
@@ -172,12 +172,12 @@ impl Guard {
         }
         let frees = |object: u64| (first..first + count).contains(&object);
         if frees(DATA) || frees(TABLE) {
-            return Err(Kind::Malformed("it takes a volume's objects away"));
+            return Err(Kind::Malformed("it frees a volume's objects"));
         }
         Ok(Step::with(0))
     }
 
-    /// Checks the place of a block of `length` bytes.
+    /// Checks the offset of a block of `length` bytes.
     fn check_place(&mut self, object: u64, offset: u64, length: u64) -> Result<u64, Kind> {
         let block = self.block_of(object)?;
         let limit = match object {
@@ -186,7 +186,7 @@ impl Guard {
         };
         let in_range = offset.checked_add(length).is_some_and(|end| end <= limit);
         if length != block || offset % block != 0 || !in_range {
-            return Err(Kind::Malformed("a block is in an impossible place"));
+            return Err(Kind::Malformed("a block has an impossible offset"));
         }
         self.moved_to(object, offset)?;
         Ok(block)
@@ -207,7 +207,7 @@ impl Guard {
         }
         if object == TABLE && flags & SWAPPED != 0 {
             return Err(Kind::Unsupported(
-                "is raw, and of a volume made on a machine of the other byte order",
+                "is raw, and of a volume made on a host of the other byte order",
             ));
         }
         let compressed = (record.u8(50), record.u64(96));
@@ -231,7 +231,7 @@ impl Guard {
             return Err(Kind::Malformed("it frees an impossible range"));
         }
         if object == TABLE && offset < block {
-            return Err(Kind::Malformed("it takes a volume's size away"));
+            return Err(Kind::Malformed("it frees a volume's size"));
         }
         Ok(Step::with(0))
     }

@@ -90,7 +90,7 @@ impl Made {
         self
     }
 
-    /// What came out, or why not.
+    /// The bytes that passed, or the reason for the refusal.
     fn guarded(&self) -> Result<Vec<u8>, Kind> {
         let mut source = self.0.as_slice();
         let begin = Begin::read(&mut source).map_err(|error| error.kind)?;
@@ -240,10 +240,11 @@ fn the_table_of_a_volume_is_in_the_order_of_this_machine() {
 const MASTER: u32 = 21;
 const FILE: u32 = 19;
 const SYSTEM_ATTRIBUTES: u32 = 44;
-/// Raw, with what a raw stream says of keys.
+/// Raw, with the features of an encrypted stream.
 const RAW: u64 = 1 | 1 << (24 + 2);
 
-/// An object of a file system: number, type, block, type and length of its attributes, places, and what a raw stream says of it.
+/// An object of a file system: number, type, block size, bonus type and length, slots, and the value that only a raw
+/// stream has.
 struct Described(u64, u32, u32, u32, u32, u8, Option<u32>);
 
 impl Described {

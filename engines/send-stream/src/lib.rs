@@ -1,9 +1,9 @@
-//! The records of a ZFS send stream, as far as volumes and file systems need them: what begins a stream, and a
-//! guard that lets only well-formed records through. The ZFS library ends its process on a stream
-//! that breaks its assumptions; here such a stream is an error with a name.
+//! The records of a ZFS send stream, as far as volumes and file systems need them: the BEGIN record, and a guard that
+//! passes only well-formed records. The ZFS library aborts its process on a stream that breaks its assumptions; here
+//! such a stream is a named error.
 //!
-//! No pool, no socket: bytes in, the same bytes out. `docs/formats/send-stream.md` says what is
-//! accepted.
+//! This crate uses no pool and no socket: bytes go in, and the same bytes come out. `docs/formats/send-stream.md` lists
+//! the records that are accepted.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What holds for the records of every stream: bounds, and checks that volumes and file systems share.
+//! The bounds on the records of every stream, and the checks that volumes and file systems share.
 
 use crate::begin::Begin;
 use crate::error::StreamErrorKind as Kind;
@@ -7,7 +7,7 @@ use crate::record::Record;
 /// Sizes of blocks.
 pub(crate) const BLOCK_BYTES_MIN: u64 = 512;
 const BLOCK_BYTES_MAX: u64 = 16 << 20;
-/// What a block is split into where large blocks are not allowed.
+/// The block size into which larger blocks are split where the large-blocks feature is not in use.
 const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 /// Largest volume, and largest file.
 pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
@@ -15,7 +15,7 @@ pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
 const EMBEDDED_BYTES_MAX: u32 = 112;
 /// The first kind of compression that a stored block can have, and the one past the last.
 const COMPRESSIONS: std::ops::Range<u8> = 5..17;
-/// A kind whose contents the library reads without a look at where they end.
+/// LZJB: the library decompresses it without a bounds check.
 const LZJB: u8 = 3;
 /// "Not compressed".
 const COMPRESSION_OFF: u8 = 2;
@@ -30,14 +30,14 @@ const POINTER_SHIFT: u32 = 7;
 pub(crate) const RANGE_OBJECTS: u64 = 32;
 /// "To the end of the object".
 pub(crate) const TO_THE_END: u64 = u64::MAX;
-/// What follows a record.
+/// The payload that follows a record.
 pub(crate) struct Step {
     pub(crate) payload_length: u64,
     pub(crate) is_end: bool,
 }
 
 impl Step {
-    /// The record that ends a stream.
+    /// The END record of a stream.
     pub(crate) const END: Self = Self {
         payload_length: 0,
         is_end: true,
@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// What the first record allows.
+/// The limits that the first record sets.
 pub(crate) struct Limits {
     pub(crate) raw: bool,
     embedded: bool,
@@ -81,7 +81,7 @@ impl Limits {
             return match (shift, levels, pointers) {
                 (0, 0, 0) => Ok(()),
                 _ => Err(Kind::Malformed(
-                    "an object describes what only raw streams do",
+                    "an object has fields that only raw streams have",
                 )),
             };
         }
@@ -103,7 +103,7 @@ impl Limits {
     }
 }
 
-/// Kinds of checksum and compression that an object asks for.
+/// Checks the checksum and compression types of an object.
 pub(crate) fn check_kinds(record: &Record) -> Result<(), Kind> {
     match record.u8(32) > CHECKSUM_MAX || record.u8(33) >= COMPRESSIONS.end {
         true => Err(Kind::Malformed("an object has an unknown checksum")),
@@ -111,7 +111,7 @@ pub(crate) fn check_kinds(record: &Record) -> Result<(), Kind> {
     }
 }
 
-/// How many bytes follow for a block of `length` bytes, by its kind of compression and what it says is stored.
+/// The number of payload bytes for a block of `length` bytes, from its compression type and its stored size.
 pub(crate) fn stored_length(
     (compression, stored): (u8, u64),
     length: u64,
@@ -136,7 +136,7 @@ pub(crate) fn stored_length(
 fn refuse_lzjb(compression: u8) -> Result<(), Kind> {
     match compression == LZJB {
         true => Err(Kind::Unsupported(
-            "has blocks compressed by lzjb, whose contents ZFS does not check: send it neither compressed nor raw, or write the data again \
+            "has blocks compressed by lzjb, which ZFS decompresses without checks: send it neither compressed nor raw, or write the data again \
              with compression=lz4 there",
         )),
         false => Ok(()),

@@ -33,21 +33,21 @@ impl Operation {
     ];
 }
 
-/// What happens to the next operations of a kind.
+/// The fault that the next operations of a kind encounter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Works.
     None,
-    /// Answers with this error at once.
+    /// Return this error at once.
     Error(ErrorKind),
-    /// Answers with this error who may wait; without waiting, it would block.
+    /// Return this error to a call that may block; a call that may not gets `WouldBlock`.
     LateError(ErrorKind),
-    /// Never answers without waiting (every [`WaitMode::NoWait`] would block), then works.
+    /// Never complete without blocking: every [`WaitMode::NoWait`] call returns `WouldBlock`; the others work.
     Slow,
-    /// Waits until the fault is changed; without waiting, it would block.
+    /// Block until the fault is changed; a call that may not block gets `WouldBlock`.
     Hang,
-    /// The next call that may wait does so until [`FaultyDevice::release`]; those after it work.
-    /// It waits for what is before it: its permit is asked afterwards.
+    /// The next call that may block does so until [`FaultyDevice::release`]; the calls after it work. It blocks before
+    /// it reaches the inner device, so its permit is checked afterwards.
     HangNext,
     /// The same, with the permit in hand: nothing but the change itself is left to do.
     HangNextInEffect,
@@ -72,7 +72,7 @@ struct Faults {
     parked: Mutex<Vec<(Extent, ReadDone)>>,
 }
 
-/// A read that was begun and whose end is parked.
+/// A read that was started and that has its completion parked.
 struct Parked {
     extent: Extent,
     faults: Arc<Faults>,
@@ -127,7 +127,7 @@ impl Faults {
         }
     }
 
-    /// Waits for a release; whoever comes meanwhile meets no fault.
+    /// Blocks until a release; calls that arrive in the meantime encounter no fault.
     fn hang_alone(&self, mut meetings: MutexGuard<'_, Meetings>, operation: Operation) {
         let meeting = &mut meetings[operation as usize];
         meeting.fault = Fault::None;
@@ -151,7 +151,7 @@ pub struct FaultyDevice {
 }
 
 impl FaultyDevice {
-    /// A device that works like `inner` until told otherwise.
+    /// A device that works like `inner` until a fault is set.
     pub fn new(inner: SharedDevice) -> Self {
         let healthy = Meeting {
             fault: Fault::None,
@@ -174,20 +174,20 @@ impl FaultyDevice {
         Arc::new(Self::new(Arc::new(MemoryDevice::new(size, 512))))
     }
 
-    /// From now on `operation` meets `fault`; who hangs is woken.
+    /// Sets `fault` for `operation` and wakes the calls that hang.
     pub fn set(&self, operation: Operation, fault: Fault) {
         self.faults.lock()[operation as usize].fault = fault;
         self.faults.changed.notify_all();
     }
 
-    /// From now on every operation meets `fault`; who hangs is woken.
+    /// Sets `fault` for every operation and wakes the calls that hang.
     pub fn set_all(&self, fault: Fault) {
         for operation in Operation::ALL {
             self.set(operation, fault);
         }
     }
 
-    /// Whoever hangs alone goes on.
+    /// Releases the call that hangs alone.
     pub fn release(&self, operation: Operation) {
         self.faults.lock()[operation as usize].releases += 1;
         self.faults.changed.notify_all();
@@ -324,7 +324,7 @@ impl BlockDevice for FaultyDevice {
         self.inner.flush()
     }
 
-    /// A flush that meets a fault has something to do.
+    /// A flush with a fault set must reach the fault.
     fn is_clean(&self) -> bool {
         let flush = self.faults.lock()[Operation::Flush as usize].fault;
         flush == Fault::None && self.inner.is_clean()

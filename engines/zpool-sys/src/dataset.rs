@@ -68,7 +68,7 @@ pub struct bh_damage {
     pub bd_birth_txg: u64,
 }
 
-/// Called for each damaged place.
+/// Called for each damaged range.
 pub type bh_damage_visitor_t = unsafe extern "C" fn(arg: *mut c_void, damage: *const bh_damage);
 /// Called for each dataset of a walk.
 pub type bh_dataset_visitor_t = unsafe extern "C" fn(arg: *mut c_void, dataset: *const bh_dataset);

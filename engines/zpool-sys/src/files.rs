@@ -16,7 +16,7 @@ pub struct bh_files_loan {
     _opaque: [u8; 0],
 }
 
-/// What is known of a file system.
+/// The attributes of a file system.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
@@ -95,7 +95,7 @@ pub struct bh_step {
     pub length: u64,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]

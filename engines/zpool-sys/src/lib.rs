@@ -12,7 +12,7 @@ mod shim;
 mod transfer;
 mod volume;
 
-/// Version of OpenZFS whose headers the shim was compiled with, such as `2.3.2`.
+/// The OpenZFS version of the headers that the shim was compiled with, such as `2.3.2`.
 pub const OPENZFS_VERSION: &str = env!("OPENZFS_VERSION");
 /// Build id of the library that was there then, in hexadecimal digits; empty if it had none.
 pub const OPENZFS_BUILD_ID: &str = env!("OPENZFS_BUILD_ID");

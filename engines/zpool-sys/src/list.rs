@@ -16,7 +16,7 @@ pub struct nvpair {
 
 /// Flag of `nvlist_alloc`: a name occurs once; adding it again replaces it.
 pub const NV_UNIQUE_NAME: c_uint = 0x1;
-/// Encoding of `nvlist_pack` that does not depend on the machine.
+/// Encoding of `nvlist_pack` that is independent of the byte order.
 pub const NV_ENCODE_XDR: c_int = 1;
 
 /// Value of `nvpair_type`: present, without a value.

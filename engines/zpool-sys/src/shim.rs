@@ -51,11 +51,11 @@ pub const BH_IO_WRITE_HERE: u32 = 5;
 pub const BH_IO_WRITE_OF_LOG: u32 = 6;
 /// A read of a scrub, a resilver or a rebuild.
 pub const BH_IO_READ_OF_COPY: u32 = 7;
-/// The library goes on on a thread of its own.
+/// The library completes the I/O on its own thread.
 pub const BH_GO_ON_ELSEWHERE: u32 = 0;
-/// The library may go on on this thread, a driver's, if it cannot wait for another I/O.
+/// The library may complete the I/O on this thread, a driver's, if no further I/O blocks on it.
 pub const BH_GO_ON_HERE: u32 = 1;
-/// The library may go on on this thread, which submitted the I/O and has not returned.
+/// The library may complete the I/O on this thread, which submitted it and has not returned.
 pub const BH_GO_ON_SUBMITTER: u32 = 2;
 
 /// An I/O of the library.
@@ -101,7 +101,7 @@ pub struct bh_piece {
 pub const BH_IMPORT_MISSING_LOG: u32 = 1 << 0;
 /// Do not wait to see whether another host writes to the pool.
 pub const BH_IMPORT_SKIP_ACTIVITY_CHECK: u32 = 1 << 1;
-/// Import: refuse the pool if what the newest transaction groups wrote cannot be read.
+/// Import: refuse the pool if blocks written by the newest transaction groups cannot be read.
 pub const BH_IMPORT_CHECK_NEWEST: u32 = 1 << 2;
 /// Import: take an older start where the newest one cannot be read.
 pub const BH_IMPORT_REWIND: u32 = 1 << 3;
@@ -123,7 +123,7 @@ pub const BH_TRIM_CANCEL: u32 = 2;
 /// Pause trimming.
 pub const BH_TRIM_SUSPEND: u32 = 3;
 
-/// What a monitor may ask without waiting; see the header.
+/// The state that a monitor can read without blocking; see the header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]

@@ -16,12 +16,12 @@ pub const BH_SEND_COMPRESSED: u32 = 1 << 2;
 /// Blocks stay encrypted as they are stored.
 pub const BH_SEND_RAW: u32 = 1 << 3;
 
-/// Roll back what was written since the stream's base.
+/// Roll back the changes since the stream's base.
 pub const BH_RECEIVE_FORCE: u32 = 1 << 0;
-/// Keep what came of a stream that is cut off.
+/// Retain the partial state of an interrupted stream.
 pub const BH_RECEIVE_RESUMABLE: u32 = 1 << 1;
 
-/// Takes bytes of a stream.
+/// Consumes bytes of a stream.
 pub type bh_send_sink_t =
     unsafe extern "C" fn(arg: *mut c_void, data: *const c_void, length: u64) -> c_int;
 /// Called for each bookmark.

@@ -62,17 +62,17 @@ pub struct bh_permit {
 pub const BH_LOAN_BYTES_MAX: u64 = 32 << 20;
 /// Flag of `bh_volume_open`.
 pub const BH_OPEN_READ_ONLY: u32 = 0x1;
-/// The call answers `EAGAIN` instead of waiting.
+/// The call returns `EAGAIN` instead of blocking.
 pub const BH_NO_WAIT: u32 = 0;
 /// The call may wait.
 pub const BH_MAY_WAIT: u32 = 1;
 
-/// Asked whether a change may take effect.
+/// Called to check whether a change may take effect.
 pub type bh_permit_begin_t = unsafe extern "C" fn(arg: *const c_void) -> u32;
-/// Told the name of a volume.
+/// Called with the name of a volume.
 pub type bh_name_visitor_t = unsafe extern "C" fn(arg: *mut c_void, name: *const c_char);
 
-/// Told the name of a file system and its identity.
+/// Called with the name and identity of a file system.
 pub type bh_identity_visitor_t =
     unsafe extern "C" fn(arg: *mut c_void, name: *const c_char, identity: u64);
 

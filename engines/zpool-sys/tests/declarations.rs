@@ -1,5 +1,5 @@
-//! Compares the raw declarations with the C headers: each is turned back into C, and the compiler
-//! is asked whether it agrees with what the headers say.
+//! Compares the raw declarations with the C headers: each is translated back to C, and the compiler
+//! verifies that it agrees with the headers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -142,7 +142,7 @@ fn prototypes(source: &str, c: &mut String) -> usize {
     count
 }
 
-/// `struct` items: size, and place of each member.
+/// `struct` items: size, and offset of each member.
 fn structures(source: &str, c: &mut String) -> usize {
     let mut count = 0;
     for item in source.split("pub struct ").skip(1) {
@@ -172,7 +172,7 @@ fn structures(source: &str, c: &mut String) -> usize {
     count
 }
 
-/// `const` items: the header's constant of the same name, or, in a module, the place of a member.
+/// `const` items: the header's constant of the same name, or, in a module, the offset of a member.
 fn constants(source: &str, member_of: Option<(&str, &str)>, c: &mut String) -> usize {
     let mut count = 0;
     for item in source.split("pub const ").skip(1) {
@@ -192,7 +192,7 @@ fn constants(source: &str, member_of: Option<(&str, &str)>, c: &mut String) -> u
     count
 }
 
-/// The C file that compiles only if everything agrees, and how many declarations it holds.
+/// The C file that compiles only if all declarations agree, and their number.
 fn check_file(package: &Path) -> (String, usize) {
     let mut c = String::new();
     for header in HEADERS {
@@ -211,7 +211,7 @@ fn check_file(package: &Path) -> (String, usize) {
             let member_of = match module.split('{').next().expect("a name").trim() {
                 "vdev_stat" => ("vdev_stat_t", "vs_"),
                 "scan_stat" => ("pool_scan_stat_t", "pss_"),
-                other => panic!("what is the module {other} compared with?"),
+                other => panic!("no structure for the module {other}"),
             };
             count += constants(module, Some(member_of), &mut c);
         }

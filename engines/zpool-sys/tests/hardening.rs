@@ -1,4 +1,4 @@
-//! What the shim and programs with it are protected by, as their files say.
+//! The hardening of the shim and of the binaries that link it, read from their ELF headers.
 
 use std::path::Path;
 use std::process::Command;

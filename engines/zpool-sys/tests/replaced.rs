@@ -1,5 +1,5 @@
-//! The library calls what the shim replaces through the dynamic linker: a compiler may call a function of the same file
-//! in another way, and then the shim's would never run.
+//! The library calls the functions that the shim replaces through the dynamic linker: a compiler may bind a call within
+//! one file directly, and then the shim's function would never run.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a file system in memory has: objects by number, their names, and how they change.
+//! The state of a file system in memory: objects by number, their names, and their changes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -89,7 +89,7 @@ impl State {
         })
     }
 
-    /// A directory that `who` may look names up in, and change if `write` says so.
+    /// A directory in which `who` may look names up, and which `who` may change if `write` is set.
     pub(super) fn searched(&self, who: &Identity, node: Node, write: bool) -> Done<&Directory> {
         let object = self.get(node)?;
         check_directory(&object.attributes, who, write)?;
@@ -247,7 +247,7 @@ impl State {
         true
     }
 
-    /// What the rename replaces, if it may.
+    /// The object that the rename replaces, if the requester may replace it.
     pub(super) fn replaced(&self, moving: u64, target: Option<u64>) -> Done<Option<u64>> {
         let Some(target) = target else {
             return Ok(None);
@@ -311,7 +311,7 @@ impl State {
         object
     }
 
-    /// Makes a hole.
+    /// Punches a hole.
     pub(super) fn punch(&mut self, node: Node, offset: u64, length: u64) -> Done {
         let size = self.get(node)?.attributes.size;
         let end = offset

@@ -1,4 +1,4 @@
-//! What is under a file.
+//! Detects the file system under a file.
 
 use std::path::Path;
 
@@ -6,18 +6,18 @@ use rustix::io::Errno;
 
 use super::lock::LockedFile;
 
-/// What is under a file.
+/// The kind of storage under a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backing {
     /// A file system in memory: a flush has nothing to do.
     Memory,
-    /// A file system of this machine, whose buffered writes are copies into the page cache.
+    /// A file system of this host, with buffered writes that are copies into the page cache.
     Local {
         /// Whether writes may bypass the page cache while neighbours go through it. Tried with the ext family
         /// only; XFS before Linux 6.6 writes back whole pages, which can hold several blocks.
         mixes: bool,
     },
-    /// Something that can hang at any write (a network, a program), or that is no file.
+    /// Storage that can hang at any write (a network or FUSE file system), or not a regular file.
     Other,
 }
 
@@ -41,7 +41,7 @@ impl Backing {
             Ok(0x0102_1994) => Self::Memory,
             // ext2 to ext4
             Ok(0xef53) => Self::Local { mixes: true },
-            // XFS, Btrfs, F2FS, and overlayfs: a container's own folders, whose upper layer is one of all these.
+            // XFS, Btrfs, F2FS, and overlayfs, which containers use on top of one of these.
             Ok(0x5846_5342 | 0x9123_683e | 0xf2f5_2010 | 0x794c_7630) => {
                 Self::Local { mixes: false }
             }

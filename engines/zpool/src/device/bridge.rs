@@ -1,4 +1,4 @@
-//! Connects the library's device operations with a [`Driver`], and keeps the deadlines.
+//! Connects the library's device operations with a [`Driver`], and enforces the deadlines.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char, c_void};
@@ -28,7 +28,7 @@ struct OpenDevice {
     in_flight: Arc<InFlight>,
 }
 
-/// What is known of a device for as long as an I/O of it is not answered.
+/// The state of a device for as long as one of its I/Os is pending.
 #[derive(Clone)]
 struct Known {
     path: PathBuf,
@@ -43,9 +43,9 @@ struct Bridge {
     timeout: Duration,
     /// Reads of copies that wait until their devices have rested.
     copies: Later<Request>,
-    /// Open devices, and closed ones that still owe an answer.
+    /// Open devices, and closed ones that still have pending I/O.
     open: Mutex<Vec<Known>>,
-    /// Why a path could not be opened when it was last tried: the library keeps a number only.
+    /// Why the last attempt to open a path failed: the library stores only the errno.
     failures: Mutex<HashMap<PathBuf, OpenFailure>>,
 }
 
@@ -63,14 +63,14 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
 /// Deadlines are looked at this often, so they are this much too late at most.
 const WATCH_INTERVAL_MAX: Duration = Duration::from_millis(250);
 
-/// A watch that comes so much too late was stopped, with the whole process or machine: what it finds
-/// then says nothing about devices.
+/// If a check runs this late, the whole process or host was stopped, and the check's findings do not concern the
+/// devices.
 const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 
-/// A device that failed a flush which must succeed is asked again this often.
+/// Interval between retries of a flush that must succeed and failed.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// As long as that lasts it is told this often.
+/// Interval between log lines while that lasts.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Puts the driver in place. Before the library starts, once.
@@ -96,11 +96,11 @@ pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
         .name("device-record".into())
         .spawn(|| {
             loop {
-                // SAFETY: waits until the library has a device, so until after it was started.
+                // SAFETY: blocks until the library has a device, which is after its start.
                 unsafe { sys::bh_given_up_record() };
             }
         })?;
-    // SAFETY: a static lives for ever.
+    // SAFETY: the static has the lifetime `'static`.
     unsafe { sys::bh_driver_install(&FUNCTIONS) };
     Ok(())
 }
@@ -119,7 +119,7 @@ pub(crate) struct OpenDisk {
 }
 
 impl OpenDisk {
-    /// Whether it is on another machine.
+    /// Whether it is on another host.
     pub(super) fn is_far(&self) -> bool {
         self.is_far
     }
@@ -162,10 +162,10 @@ pub(crate) fn open_disks() -> Vec<OpenDisk> {
     open.iter().filter_map(disk).collect()
 }
 
-/// The device at `path` that the library has open, if it is on another machine: only its driver can read from it.
+/// The device at `path` that the library has open, if it is on another host: only its driver can read from it.
 pub(super) fn open_far(path: &Path) -> Option<(Arc<dyn Device>, Arc<InFlight>)> {
     let open = lock(&bridge().open);
-    // The newest first: closed ones may still owe an answer.
+    // The newest first: closed ones may still have pending I/O.
     let mut found = open.iter().rev().filter(|known| known.path == path);
     found.find_map(|known| {
         let in_flight = known.in_flight.upgrade()?;
@@ -196,20 +196,21 @@ pub(crate) fn owing_flushes() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether whoever looks for pools may look at `path`.
+/// Whether a scan for pools may open `path`.
 pub(crate) fn is_there(path: &Path) -> bool {
     BRIDGE
         .get()
         .is_none_or(|bridge| bridge.driver.is_there(path))
 }
 
-/// Opens a device for writing beside the library, by the driver that it uses; not one that still owes an answer.
+/// Opens a device for writing, separately from the library and through its driver; refused while that device has
+/// pending I/O.
 pub(super) fn open_apart(path: &Path, guid: u64) -> Result<Arc<dyn Device>, OpenFailure> {
     bridge().refuse_hanging(identity_of(path))?;
     bridge().driver.open(path, guid, Access::ReadWrite)
 }
 
-/// A device of this machine, locked against other processes, which the library can open.
+/// A device of this host, locked against other processes, which the library can open.
 #[derive(Debug)]
 pub struct Claim {
     pub(super) file: Arc<LockedFile>,
@@ -277,7 +278,7 @@ impl Bridge {
         })
     }
 
-    /// A device that was closed may still carry out what it was asked before: on top of what it would be asked now.
+    /// A closed device may still carry out its earlier requests, on top of new ones.
     fn refuse_hanging(&self, identity: Option<Identity>) -> Result<(), OpenFailure> {
         let hangs = |known: &Known| {
             known.identity == identity && known.in_flight.upgrade().is_some_and(|one| one.hangs())
@@ -309,7 +310,7 @@ impl Bridge {
             let due = Instant::now() + interval;
             std::thread::sleep(interval);
             if due.elapsed() > STANDSTILL_MIN {
-                // Everything under way looks late. It gets its whole time again.
+                // Every pending I/O looks overdue. It gets its full time-out again.
                 patient_until = Instant::now() + self.timeout;
             }
             if Instant::now() < patient_until {
@@ -410,7 +411,7 @@ unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn reshape(device: *mut c_void, shape: *mut sys::bh_device_shape) -> i32 {
-    // SAFETY: `device` came from `open` and was not closed; `shape` is a valid place.
+    // SAFETY: `device` came from `open` and was not closed; `shape` points to valid memory.
     let (open, shape) = unsafe { (&*device.cast::<OpenDevice>(), &mut *shape) };
     let look = || match open.in_flight.hangs() {
         true => Err(OpenFailure::Hangs),
@@ -474,7 +475,7 @@ unsafe extern "C" fn submit(
     submit_now(request);
 }
 
-/// What the library asks of an open device.
+/// A request of the library to an open device.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     device: *const OpenDevice,

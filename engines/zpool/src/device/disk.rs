@@ -1,4 +1,4 @@
-//! What only block devices have.
+//! Operations that only block devices have.
 
 use std::os::fd::AsFd;
 
@@ -9,7 +9,7 @@ use rustix::ioctl::{Setter, ioctl, opcode};
 use super::Shape;
 use super::lock::LockedFile;
 
-/// `BLKDISCARD` of `<linux/fs.h>`: takes an offset and a length.
+/// `BLKDISCARD` of `<linux/fs.h>`: its argument is an offset and a length.
 const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
 
 pub(super) fn discard(fd: impl AsFd, offset: u64, length: u64) -> Result<(), Errno> {

@@ -1,7 +1,7 @@
 //! A driver that fails on command, for tests and drills.
 //!
-//! It wraps another driver. A [`Fault`] switched on for a path makes the I/O of that device fail,
-//! hang or arrive damaged, or kills the process as it is about to change the device.
+//! It wraps another driver. A [`Fault`] set for a path makes the I/O of that device fail, hang or return damaged data,
+//! or kills the process just before it changes the device.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::{Access, Device, Driver, OpenFailure, Shape};
 /// Most places of a device that cannot be read.
 pub const UNREADABLE_MAX: usize = 16;
 
-/// What goes wrong with a device.
+/// The faults of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Fault {
     /// Reads fail with `EIO`.
@@ -39,17 +39,17 @@ pub struct Fault {
     pub reserved_elsewhere: bool,
     /// Nothing is answered until the fault is lifted.
     pub hangs: bool,
-    /// Everything fails with `ENXIO`, and opening says that nothing is there.
+    /// All I/O fails with `ENXIO`, and opening reports that there is no device.
     pub gone: bool,
     /// A bit of every read is wrong.
     pub reads_corrupt: bool,
-    /// Everything is carried out so much later.
+    /// All I/O is delayed by this time.
     pub delay: Duration,
     /// After so many [`steps`](Faults::steps), instead of the next one, the process gets SIGKILL.
     pub kill_after: Option<u64>,
 }
 
-/// A device begins with two labels and space for a boot loader, and ends with two labels.
+/// Two labels and space for a boot loader are at the start of a device, and two labels at its end.
 const FRONT_BYTES: u64 = 4 << 20;
 const BACK_BYTES: u64 = 512 << 10;
 
@@ -64,7 +64,7 @@ impl Fault {
     }
 }
 
-/// An I/O that waits, and the device it is for.
+/// A pending I/O, and its device.
 type Hanging = (Arc<dyn Device>, DeviceIo);
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl State {
     }
 }
 
-/// The switches, shared by the driver and whoever tests.
+/// The fault settings, shared by the driver and the test.
 #[derive(Clone, Default)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
@@ -117,12 +117,12 @@ impl Faults {
         })
     }
 
-    /// Switches the faults of `path`; what hung and hangs no more is carried out.
+    /// Sets the faults of `path`; pending I/O that is no longer to hang is carried out.
     pub fn set(&self, path: &Path, fault: Fault) {
         self.set_together([(path.to_owned(), fault)]);
     }
 
-    /// Switches the faults of several devices: no I/O meets one of them without the others.
+    /// Sets the faults of several devices atomically: no I/O sees one of them without the rest.
     pub fn set_together(&self, faults: impl IntoIterator<Item = (PathBuf, Fault)>) {
         let mut freed: Vec<Hanging> = Vec::new();
         {
@@ -190,7 +190,7 @@ struct FaultDevice {
     path: PathBuf,
     faults: Faults,
     inner: Arc<dyn Device>,
-    /// Carries out what is delayed; its thread begins with the first such I/O and ends with the device.
+    /// Carries out delayed I/O; its thread starts with the first such I/O and exits with the device.
     late: OnceLock<Sender<(Instant, DeviceIo)>>,
 }
 
@@ -243,10 +243,10 @@ impl Device for FaultDevice {
     }
 }
 
-/// SIGKILL to this process, as a crash at this very moment.
+/// SIGKILL to this process, as in a crash at this point.
 fn die() -> ! {
     let _ = kill_process(getpid(), Signal::KILL);
-    // Not reached: nobody blocks that signal.
+    // Not reached: the signal cannot be blocked.
     std::process::abort()
 }
 
@@ -278,7 +278,7 @@ impl FaultDevice {
             sender
         });
         if let Err(SendError((_, io))) = late.send((Instant::now() + delay, io)) {
-            // The thread ends only with this device.
+            // The thread exits only with this device.
             io.complete(Err(Errno::IO), Place::Elsewhere);
         }
     }

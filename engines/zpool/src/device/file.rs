@@ -1,11 +1,10 @@
-//! Files and block devices of this machine.
+//! Files and block devices of this host.
 //!
-//! Two ways lead to them. *Cached*: through the page cache, where a read of cached data, and a
-//! write to a file of a local file system, is a copy and completes on the spot, and everything
-//! else on a worker thread; only blocks of a log, and on ext4 large writes, go past it
-//! ([`PastCache`]). *Direct*: past the page cache (`O_DIRECT`) by io_uring, without threads. Direct suits
-//! disks, whose cache is the library's own; cached suits files, which are small or stand in for
-//! disks in a test.
+//! There are two I/O paths. *Cached*: through the page cache, where a read of cached data, and a write to a file of a
+//! local file system, is a copy that completes immediately, and other I/O runs on a worker thread; only log blocks, and
+//! on ext4 large writes, bypass it ([`PastCache`]). *Direct*: bypasses the page cache (`O_DIRECT`) by io_uring, without
+//! threads. Direct suits disks, because the library caches their data itself; cached suits files, which are small or
+//! replace disks in a test.
 
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -60,8 +59,8 @@ impl Default for AccessOptions {
     }
 }
 
-/// What a file reports as the size of its physical blocks: file systems have pages of this size,
-/// and write less by reading first.
+/// The physical block size that a file reports: file systems have pages of this size, and must read first to write
+/// less.
 const FILE_PHYSICAL_BLOCK: u32 = 4096;
 
 /// Opens files and block devices.
@@ -178,7 +177,7 @@ struct Core {
     flushes_are_nothing: bool,
     /// Whether adjoining I/O is better merged.
     merges: bool,
-    /// The descriptor for the page cache, if the locked one bypasses it and not everything shall.
+    /// The descriptor for the page cache, if the locked one bypasses it and not all I/O does.
     cached: Option<OwnedFd>,
     /// For writes that shall bypass it.
     past_cache: Option<PastCache>,
@@ -191,7 +190,7 @@ struct FileDevice {
     ring: Option<Arc<Ring>>,
     /// Whether reads may be tried in the page cache first.
     try_cache: AtomicBool,
-    /// Whether the kernel tells what the page cache has, and what it lacks can be read past it.
+    /// Whether the kernel reports which pages are cached, and uncached data can be read with the cache bypassed.
     asks_cache: AtomicBool,
 }
 
@@ -242,8 +241,8 @@ impl Device for FileDevice {
 }
 
 impl FileDevice {
-    /// Reads what the page cache holds, straight into the library's memory: a call that does not
-    /// wait leaves nobody behind who could write there later. False if anything is not cached.
+    /// Reads cached data directly into the library's memory: a call that does not block leaves no operation behind that
+    /// could write there later. Returns false if any of the data is not cached.
     fn read_from_cache(&self, io: &DeviceIo) -> bool {
         if !self.try_cache.load(Ordering::Relaxed) {
             return false;
@@ -261,8 +260,9 @@ impl FileDevice {
         }
     }
 
-    /// Whether a read goes past the page cache because that lacks something: no thread waits then, and no pages are
-    /// made for what the library keeps. The attempt to read without waiting would make them, and read into them.
+    /// Whether a read bypasses the page cache because not all of its data is cached: then no thread blocks, and no
+    /// pages are allocated for data that the library caches. A non-blocking read attempt would allocate them and start
+    /// to read into them.
     fn may_read_past_cache(&self, io: &DeviceIo) -> bool {
         let block = u64::from(DIRECT_FILE_BLOCK);
         let is_refused = |past: &PastCache| past.is_refused();
@@ -297,8 +297,8 @@ impl FileDevice {
         Some((ring, pieces, turn))
     }
 
-    /// What becomes of an I/O that was to bypass the page cache and is refused: a worker carries it out, and none is tried
-    /// again. The turn of a write ends with it, or here.
+    /// The fallback for an I/O that was to bypass the page cache and was refused: a worker carries it out, and no later
+    /// I/O attempts the bypass. The turn of a write is released with it, or here.
     fn on_a_worker(&self, turn: Option<Turn>) -> Otherwise {
         let (core, lane, workers) = (
             Arc::clone(&self.core),
@@ -370,7 +370,7 @@ impl Core {
         Some(result)
     }
 
-    /// Writes and makes durable in one. `None`, and nothing was done, if that is not wanted or not
+    /// Writes and makes durable in one call. Returns `None`, with nothing done, if that is not requested or not
     /// possible.
     fn write_durably(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
         let past_cache = self.past_cache.as_ref()?;
@@ -418,8 +418,8 @@ const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A write of so much is worth its way to the disk at once,
 const LARGE_WRITE_BYTES_MIN: usize = 64 << 10;
-/// if it is in pieces of so much on average: where they are small, copying them costs no more than handing
-/// them to the disk, and what is read at the next import stays in the page cache.
+/// if its pieces have this size on average: copying small pieces costs no more than submitting them to the disk, and
+/// the data that the next import reads stays in the page cache.
 const LARGE_WRITE_PIECE_BYTES: usize = 16 << 10;
 
 /// Writes on one thread's stack that complete inside one another.
@@ -429,8 +429,8 @@ thread_local! {
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Completes what was carried out on the spot. What follows in the library may submit the next
-/// I/O, which completes inside this one: some levels are fine, a queue of them is not.
+/// Completes an I/O that was carried out synchronously. The library may then submit the next I/O, which completes
+/// inside this one: a few levels of recursion are fine, a whole queue is not.
 fn complete_on_submitter(io: DeviceIo, result: Result<(), Errno>) {
     let level = NESTED.get();
     let place = if level < NESTED_MAX {
@@ -581,7 +581,7 @@ mod tests {
         let driver = FileDriver::new(AccessOptions::default()).expect("start");
         let device = driver.open_file(file.path(), Access::ReadWrite);
         let device = device.expect("open");
-        // Only on a disk's file system, of a kernel that tells.
+        // Only on a disk's file system, on a kernel that reports cached pages.
         let (Some(past_cache), Ok(false)) = (&device.core.past_cache, has_all()) else {
             return;
         };
@@ -617,7 +617,7 @@ mod tests {
             let mut read = vec![0; BYTES];
             rustix::io::pread(&cached, &mut read, offset).expect("now it is in the page cache");
             let (mut memory, start) = paged(BYTES, &mut random);
-            // The second is not aligned: no file system on a disk takes it past its cache.
+            // The second is not aligned: no disk file system writes it with the cache bypassed.
             let data = &mut memory[start + shift..start + shift + BYTES];
             let pieces = data.chunks_mut(128 << 10).map(|piece| LentPiece {
                 data: piece.as_mut_ptr(),

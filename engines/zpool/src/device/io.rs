@@ -1,5 +1,4 @@
-//! One I/O, shared between a driver and the deadline: whoever completes it first has completed
-//! it.
+//! One I/O, shared between a driver and the deadline: the first of the two to complete it wins.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +12,7 @@ use super::legs::{Leg, LegFailure};
 use super::ownership;
 use super::pace::Pace;
 
-/// What is to be done.
+/// The operation of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
     /// Fill the memory from the device.
@@ -26,7 +25,7 @@ pub enum IoKind {
     Trim,
 }
 
-/// Where the library may go on after a completed I/O.
+/// The thread on which the library may continue after a completed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On this thread, which belongs to the driver and holds no lock. Spares a hand-over; the
@@ -53,7 +52,7 @@ impl Place {
 /// volume.
 const PIECES_MAX: usize = 256;
 
-/// A piece of memory as the kernel takes it (`struct iovec`).
+/// A piece of memory in the kernel's layout (`struct iovec`).
 #[repr(C)]
 pub(super) struct LentPiece {
     pub(super) data: *mut u8,
@@ -80,9 +79,9 @@ impl LibraryIo {
         unsafe { sys::bh_io_complete(self.0.as_ptr(), error, place.code()) };
     }
 
-    /// Whether the pool goes on without the device of this flush. It does from now on.
+    /// Gives the device of this flush up if the pool can do without it; returns whether it did.
     fn give_up(&self) -> bool {
-        // SAFETY: not completed yet, so it is the library's, with its device. Calls nobody back.
+        // SAFETY: not completed yet, so it is the library's, with its device. It calls no callback.
         unsafe { sys::bh_io_give_up(self.0.as_ptr()) != 0 }
     }
 
@@ -109,7 +108,7 @@ impl LibraryIo {
         unsafe { sys::bh_io_read_elsewhere(self.0.as_ptr()) };
     }
 
-    /// Takes that back.
+    /// Revokes that.
     pub(super) fn read_here(&self) {
         // SAFETY: as above.
         unsafe { sys::bh_io_read_here(self.0.as_ptr()) };
@@ -119,7 +118,7 @@ impl LibraryIo {
 /// Receives the result and the memory.
 type Done = Box<dyn FnOnce(Result<(), Errno>, Vec<u8>) + Send>;
 
-/// Who asked, and whose memory it is.
+/// The requester, with its memory.
 enum Requester {
     Library(LibraryIo),
     Memory { data: Vec<u8>, done: Done },
@@ -137,7 +136,7 @@ impl Requester {
 struct Cell {
     kind: IoKind,
     submitted: Instant,
-    /// The pool was suspended because this flush takes so long.
+    /// The pool is suspended because this flush is overdue.
     suspends: AtomicBool,
     /// The kernel works on the requester's own memory, which no deadline can take back from it.
     lent: AtomicBool,
@@ -151,16 +150,16 @@ impl Cell {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the requester out because of a deadline, if that can be. `is_leg`: the record decides whether the pool can do
+    /// Removes the requester because of a deadline, if possible. `is_leg`: the record decides whether the pool can do
     /// without the device.
     fn take_back(&self, overdue: &AtomicUsize, is_leg: bool) -> Option<Requester> {
-        // Whoever holds it works on the requester's own memory, which cannot be taken.
+        // The lock's holder works on the requester's own memory, so that the requester cannot be removed.
         let mut requester = self.requester.try_lock().ok()?;
         if self.lent.load(Ordering::Relaxed) {
             return None;
         }
         match requester.as_ref()? {
-            // The only device that has what it has: its flush ends when it ends.
+            // No other device has this data: no deadline applies to its flush.
             Requester::Library(io) if !is_leg && self.kind == IoKind::Flush && !io.give_up() => {
                 io.suspend();
                 self.suspends.store(true, Ordering::Relaxed);
@@ -168,33 +167,33 @@ impl Cell {
             }
             Requester::Library(_) | Requester::Memory { .. } => {}
         }
-        // Before the driver can find out, so that it subtracts only what was added.
+        // Before the driver can see it, so that it subtracts only values that were added.
         overdue.fetch_add(1, Ordering::AcqRel);
         requester.take()
     }
 }
 
-/// A flush that failed on the only device that has what it has.
+/// A flush that failed on a device without redundancy.
 struct Refused {
     io: LibraryIo,
     errno: Errno,
 }
 
-/// What became of flushes that had failed, when the device flushes again.
+/// The fate of failed flushes when the device flushes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushes {
-    /// None waits any more.
+    /// None is pending any more.
     Done,
-    /// What the device had been given before may be gone, although it flushes now.
+    /// The flush succeeded, but data written to the device earlier may be lost.
     Doubtful,
 }
 
 /// The I/O of one open device that is not complete.
 #[derive(Default)]
 pub(super) struct InFlight {
-    /// It is a leg: the record of its pool is told of failures before the library.
+    /// Set for a leg: its record is notified of failures before the library.
     pub(super) leg: Option<Arc<Leg>>,
-    /// Its device is on another machine.
+    /// The device is on another host.
     pub(super) is_far: AtomicBool,
     /// Of its reads for copies.
     pub(super) copies: Pace,
@@ -204,7 +203,7 @@ pub(super) struct InFlight {
     /// Flushes that have failed and that the library does not get back: it would take them for done.
     refused: Mutex<Vec<Refused>>,
     again: Mutex<Again>,
-    /// When it was told last that it owes a flush.
+    /// When the pending flush was last logged.
     told: Mutex<Option<Instant>>,
 }
 
@@ -255,13 +254,14 @@ impl InFlight {
         slots.free.push(slot);
     }
 
-    /// Whether the driver sits on an I/O whose deadline has passed.
+    /// Whether the driver still holds an I/O past its deadline.
     pub(super) fn hangs(&self) -> bool {
         self.overdue.load(Ordering::Acquire) != 0
     }
 
-    /// Once an I/O is older than `timeout`, gives the library all back, because nothing more is asked of a device
-    /// that owes an answer; how many. Flushes of a device that the pool cannot do without stay.
+    /// Once an I/O is older than `timeout`, returns all I/O to the library, because a device with an overdue I/O
+    /// receives no further requests; returns their number. Flushes of a device that the pool cannot do without stay
+    /// pending.
     pub(super) fn expire(&self, timeout: Duration) -> usize {
         let timeout = self.leg.as_ref().map_or(timeout, |leg| leg.answer_within());
         let all: Vec<Arc<Cell>> = self.slots().cells.iter().flatten().cloned().collect();
@@ -274,7 +274,7 @@ impl InFlight {
         self.take_all_back(&all)
     }
 
-    /// The leg is excluded: what its device still has, the library gets back.
+    /// The leg is excluded: the I/O that its device still holds is returned to the library.
     pub(super) fn give_back(&self) {
         let all: Vec<Arc<Cell>> = self.slots().cells.iter().flatten().cloned().collect();
         self.take_all_back(&all);
@@ -288,7 +288,7 @@ impl InFlight {
         taken
             .map(|requester| match (requester, &self.leg) {
                 (Requester::Library(io), Some(leg)) => leg.hold(io, None),
-                // ENXIO, not ETIMEDOUT: it makes the library fault the device at once.
+                // ENXIO rather than ETIMEDOUT makes the library fault the device at once.
                 (requester, _) => requester.complete(Err(Errno::NXIO), Place::Elsewhere),
             })
             .count()
@@ -309,7 +309,8 @@ impl InFlight {
         self.has_refused() || self.slots().cells.iter().flatten().any(suspends)
     }
 
-    /// The pool goes on when no device owes a flush: one that has done its own resumes it while another one still does.
+    /// Keeps the pool suspended while any device has a pending flush: a device that completes its own would otherwise
+    /// resume it.
     pub(super) fn stay_suspended(&self) {
         if let Some(refused) = self.refused().first() {
             refused.io.suspend();
@@ -330,8 +331,8 @@ impl InFlight {
         due
     }
 
-    /// Whether it is to be told now that the device cannot make writes durable: at once, and then every `interval` as long as
-    /// that lasts.
+    /// Whether to log now that the device cannot make writes durable: at once, and then every `interval` while that
+    /// lasts.
     pub(super) fn may_tell(&self, interval: Duration, now: Instant) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let due = told.is_none_or(|at| now.saturating_duration_since(at) >= interval);
@@ -348,8 +349,8 @@ impl InFlight {
 
     /// The device flushes again.
     ///
-    /// Flushes that never reached it are done now. After one that it failed, what it had been given before
-    /// may be gone, and no later flush tells.
+    /// Flushes that never reached the device now succeed. After a flush that it failed, earlier data may be lost, and
+    /// no later flush reports that.
     pub(super) fn flushed(&self) -> Flushes {
         let refused = {
             let mut refused = self.refused();
@@ -376,11 +377,10 @@ pub struct DeviceIo {
     in_flight: Arc<InFlight>,
     slot: usize,
     completed: bool,
-    /// Of a write to a leg: the root that it is, by its transaction group. Of a flush: the last one that was written when it was
-    /// asked for. 0 for none.
+    /// For a write to a leg: the uberblock that it contains, by its transaction group. For a flush: the last one that
+    /// was written when the flush was issued. 0 for none. 0 for none.
     root: u64,
-    /// A flush may be carried out inside `submit`, or a write be made durable there, although no
-    /// deadline ends that.
+    /// A flush, or a durable write, may run inside `submit`, although no deadline applies there.
     pub(super) submitter_may_wait: bool,
     /// A write that is made durable as soon as it is done.
     pub(super) is_flushed_next: bool,
@@ -418,7 +418,7 @@ impl DeviceIo {
         }
     }
 
-    /// A write to `leg` may be that of a root. A flush confirms what was written when it is asked for.
+    /// A write to `leg` may be that of an uberblock. A flush confirms the writes completed before it was issued.
     pub(super) fn note_root(&mut self, leg: &Leg) {
         self.root = match self.kind {
             IoKind::Flush => leg.root_written(),
@@ -432,7 +432,7 @@ impl DeviceIo {
     }
 
     /// # Safety
-    /// `io` was handed out by the library and is completed by nobody else.
+    /// `io` was handed out by the library and is completed by no other owner.
     pub(super) unsafe fn from_library(
         io: NonNull<sys::bh_io>,
         kind: IoKind,
@@ -475,7 +475,7 @@ impl DeviceIo {
         self.is_flushed_next
     }
 
-    /// What is to be done.
+    /// The operation.
     pub fn kind(&self) -> IoKind {
         self.kind
     }
@@ -490,16 +490,16 @@ impl DeviceIo {
         self.length as usize
     }
 
-    /// Whether it is a flush of a device that the pool cannot do without: nothing but the device ends it. If
-    /// it can, it does from now on.
+    /// Whether it is a flush of a device that the pool cannot do without: only the device itself can complete it. If
+    /// the pool could do without it, the device is given up from now on.
     pub(super) fn outlasts_deadlines(&self) -> bool {
         let requester = self.cell.requester();
         self.kind == IoKind::Flush
             && matches!(&*requester, Some(Requester::Library(io)) if !io.give_up())
     }
 
-    /// Copies what is to be written to `buffer`, which has the length of the I/O. False when
-    /// the deadline has passed: then complete it, without doing anything.
+    /// Copies the data to be written to `buffer`, which has the length of the I/O. Returns false when the deadline has
+    /// passed: then complete the I/O without an effect.
     #[must_use]
     pub fn copy_to(&self, buffer: &mut [u8]) -> bool {
         assert_eq!(buffer.len(), self.length());
@@ -518,7 +518,7 @@ impl DeviceIo {
         }
     }
 
-    /// Hands in what was read, of the length of the I/O. After the deadline nothing happens.
+    /// Stores the data that was read; `buffer` has the length of the I/O. After the deadline this has no effect.
     pub fn copy_from(&self, buffer: &[u8]) {
         assert_eq!(buffer.len(), self.length());
         match &mut *self.cell.requester() {
@@ -531,9 +531,9 @@ impl DeviceIo {
         }
     }
 
-    /// Lets `act` work on the requester's own memory. Only for calls that do not wait for a
-    /// device nor leave anybody behind who comes back later: no deadline ends them. `None` when
-    /// the deadline has passed or the memory is in too many pieces.
+    /// Lets `act` work on the requester's own memory. Only for calls that do not block on a device and leave no
+    /// operation behind that accesses the memory later: no deadline interrupts them. Returns `None` when the deadline
+    /// has passed or the memory is in too many pieces.
     pub(super) fn in_place<T>(
         &self,
         act: impl FnOnce(&mut [std::io::IoSliceMut<'_>]) -> T,
@@ -546,7 +546,7 @@ impl DeviceIo {
                     length: 0,
                 };
                 let mut pieces = [empty; PIECES_MAX];
-                // SAFETY: there is room for as many pieces as said.
+                // SAFETY: there is room for as many pieces as passed.
                 let count = unsafe {
                     sys::bh_io_pieces(io.0.as_ptr(), pieces.as_mut_ptr(), PIECES_MAX as u32)
                 };
@@ -570,9 +570,9 @@ impl DeviceIo {
         }
     }
 
-    /// Lends the requester's own memory to the kernel until this I/O is completed: **no deadline ends
-    /// it any more**. `None`, and nothing was lent, if `suits` refuses the pieces, if they are too many, or
-    /// when the deadline has passed.
+    /// Lends the requester's own memory to the kernel until this I/O is completed: **no deadline applies to it any
+    /// more**. Returns `None`, with nothing lent, if `suits` refuses the pieces, if they are too many, or when the
+    /// deadline has passed.
     pub(super) fn lend(
         &self,
         suits: impl FnOnce(&[std::io::IoSliceMut<'_>]) -> bool,
@@ -591,7 +591,7 @@ impl DeviceIo {
         })?
     }
 
-    /// Gives it back. Hold no lock: the library may go on, and submit, before this returns.
+    /// Completes the I/O. Hold no lock: the library may continue, and submit, before this returns.
     pub fn complete(mut self, result: Result<(), Errno>, place: Place) {
         self.complete_once(result, place);
     }
@@ -610,7 +610,8 @@ impl DeviceIo {
         if self.is_of_copy && result.is_ok() {
             self.in_flight.copies.ended(self.cell.submitted.elapsed());
         }
-        // After a standstill who goes on waits for labels, and the thread of another machine's device is the one that receives them.
+        // After a standstill, a thread that continues blocks until labels are read, and the thread of a remote device
+        // is the one that receives them.
         let is_far = self.in_flight.is_far.load(Ordering::Acquire);
         let place = match is_far && !ownership::is_attentive() {
             true => Place::Elsewhere,
@@ -708,7 +709,7 @@ mod tests {
         let told = |second: &Duration| in_flight.may_tell(WHILE, begun + *second);
         let told: Vec<u64> = seconds.filter(told).map(|one| one.as_secs()).collect();
         assert_eq!(told, [0, 60, 120]);
-        // It is over: the next time is told at once.
+        // That flush is done: the next failure is logged at once.
         assert_eq!(in_flight.flushed(), Flushes::Done);
         assert!(in_flight.may_tell(WHILE, begun + Duration::from_secs(151)));
     }

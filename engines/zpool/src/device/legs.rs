@@ -1,21 +1,22 @@
-//! Legs: devices of a pool of which a record outside the pool says whether they hold everything.
+//! Legs: devices of a pool that have a record outside the pool of whether their data is complete.
 //!
-//! **The barrier.** A write to a mirror counts when one leg has it. So the library is told nothing of a leg that failed until a
-//! record without that leg is durable: what it has asked of the leg, and asks from now on, waits. No write
-//! that the leg lacks, and no flush, is answered before that. Reads are answered with an error at once, and other
-//! legs have the data. A leg that failed stays out until whoever keeps the record admits it again.
+//! **The barrier.** A mirror acknowledges a write once one leg has it. So the failure of a leg is withheld from the
+//! library until a record without that leg is durable: its pending and new requests to the leg are held back. No write
+//! that the leg misses, and no flush, completes before that. Reads fail at once, and the library reads from another
+//! leg. A failed leg stays out until the record's owner admits it again.
 //!
 //! ```text
 //! Excluded --admit--> InUse --failure--> Failed, reported to the watcher --exclude--> Excluded
-//!                       ^                   | the last leg, lacks nothing
+//!                       ^                   | the last leg, nothing missing
 //!                       '------ use again --'
 //! ```
 //!
 //! A failure is an error of a write or a flush, which the library would forget; a time-out; a device that is gone or cannot be
 //! opened; one that the library does not write to any more, for any reason; and a call of [`fail`].
 //!
-//! A block that cannot be read, or returns wrong data, is no failure of the leg, nor is a discard: the leg lacks no write for it.
-//! The library receives the error, reads the block from another leg and repairs it, or reports the error to its client.
+//! A block that cannot be read, or returns wrong data, is no failure of the leg, nor is a failed discard: the leg
+//! misses no write because of it. The library receives the error, reads the block from another leg and repairs it, or
+//! reports the error to its client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,21 +36,21 @@ pub enum LegFailure {
     /// It answered with an error.
     #[error("it answered with an error: {0}")]
     Error(Errno),
-    /// It did not answer in time.
+    /// It did not respond in time.
     #[error("it did not answer in time")]
     Silent,
     /// It could not be opened.
     #[error("it cannot be opened: {0}")]
     Open(OpenFailure),
-    /// The library found it unusable, or somebody took it out of use.
+    /// The library found it unusable, or it was removed from use.
     #[error("it is not written to any more")]
     Unusable,
-    /// A person takes it out, because another device takes its place.
+    /// An administrator replaces it with another device.
     #[error("another device takes its place")]
     Replaced,
 }
 
-/// Hears of legs that failed, and sees to it that they are excluded.
+/// Receives failures of legs, and has the failed legs excluded.
 pub trait Watcher: Send + Sync {
     /// The leg gets no more I/O, and its errors are withheld. `flushed`: the last root that a flush confirmed on it since it
     /// was admitted, by its transaction group.
@@ -66,20 +67,20 @@ struct Held {
 }
 
 enum State {
-    /// Not to be opened: it lacks something, or nobody has admitted it yet.
+    /// Not to be opened: its data is incomplete, or it was not admitted yet.
     Excluded,
     InUse,
-    /// What waits for the record.
+    /// The I/O that is held until the record is durable.
     Failed {
         held: Vec<Held>,
-        /// Nothing else holds everything: it will not be excluded.
+        /// No other leg is complete: it will not be excluded.
         is_last: bool,
         /// The device may have been away, and may have lost writes that no flush confirmed.
         is_away: bool,
     },
 }
 
-/// The state of a leg that may be the last one that holds everything.
+/// The state of a leg that may be the last complete one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastLeg {
     /// It is in use, or excluded, or its exclusion is pending.
@@ -101,7 +102,7 @@ pub(super) struct Leg {
     guid: u64,
     answer_within: Duration,
     watcher: Arc<dyn Watcher>,
-    /// Its failure, as the fast path asks for it.
+    /// Whether it failed, for a check on the fast path.
     is_out: AtomicBool,
     /// The last root that was written since it was admitted, by its transaction group; 0 for none.
     root: AtomicU64,
@@ -109,7 +110,7 @@ pub(super) struct Leg {
     flushed: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
-    /// Devices that were opened for it, closed ones among them that still owe an answer.
+    /// Devices that were opened for it, including closed ones with pending I/O.
     devices: Mutex<Vec<Weak<InFlight>>>,
 }
 
@@ -119,8 +120,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The devices `legs` of `pool` are legs from now on, and none of them can be opened until it is admitted. Before the
-/// pool is opened. `answer_within`: an I/O that takes longer is a failure.
+/// Registers the devices `legs` of `pool` as legs; each must be admitted before it can be opened. Call it before the
+/// pool is opened. `answer_within`: a slower I/O is a failure.
 pub fn put_on_record(
     pool: u64,
     legs: impl IntoIterator<Item = u64>,
@@ -153,22 +154,22 @@ pub fn forget(pool: u64) {
     }
 }
 
-/// The record says that the leg may be opened and written to.
+/// The record allows the leg to be opened and written to.
 pub fn admit(leg: u64) {
     if let Some(leg) = find(leg) {
         leg.admit();
     }
 }
 
-/// The record that excludes the leg is durable, and says that it lacks what was written since a transaction group: the
-/// library is told of its failure.
+/// The record that excludes the leg is durable; its data is incomplete since a transaction group. The library is
+/// notified of the failure.
 pub fn exclude(leg: u64, since: u64) {
     if let Some(leg) = find(leg) {
         leg.exclude(since);
     }
 }
 
-/// Nothing else holds everything: the leg is not excluded. The pool is suspended, so that it is seen to wait.
+/// No other leg is complete: this one is not excluded. The pool is suspended, so that its state shows the stall.
 pub fn keep_last(leg: u64) {
     if let Some(leg) = find(leg) {
         leg.keep_last();
@@ -180,19 +181,19 @@ pub fn last_leg(leg: u64) -> LastLeg {
     find(leg).map_or(LastLeg::No, |leg| leg.last_leg())
 }
 
-/// Uses the last leg again, which lacks nothing, and sends what was withheld from its device; whether it lacks nothing.
+/// Resumes the last leg if its data is complete, and sends the held I/O to its device; returns whether it did.
 pub fn use_again(leg: u64) -> bool {
     find(leg).is_some_and(|leg| leg.use_again())
 }
 
-/// The leg is found to have failed by other signs than its answers.
+/// Reports a failure of the leg that was detected by other means than its I/O.
 pub fn fail(leg: u64, why: LegFailure) {
     if let Some(leg) = find(leg) {
         leg.fail(why);
     }
 }
 
-/// As [`fail`], and waits until that is on record, or cannot be.
+/// Like [`fail`], and blocks until the failure is on record or cannot be.
 pub fn fail_and_wait(leg: u64, why: LegFailure) {
     if let Some(leg) = find(leg) {
         leg.fail(why);
@@ -207,12 +208,12 @@ pub fn flushed_group(leg: u64) -> Option<u64> {
     Some(leg.flushed.load(Ordering::Acquire)).filter(|group| *group != 0)
 }
 
-/// Ends the process without an answer to anybody, because the pool is another owner's.
+/// Terminates the process without any reply, because another owner has the pool.
 pub fn end(why: &str) {
     ownership::lost(why);
 }
 
-/// Ends the process, because only a new start knows what is on the device that is back.
+/// Terminates the process, because only a restart can determine the contents of the returned device.
 pub fn begin_anew(why: &str) {
     ownership::begin_anew(why);
 }
@@ -249,7 +250,7 @@ impl Leg {
         !self.is_out.load(Ordering::Acquire)
     }
 
-    /// Whether a durable record leaves it out, or nobody has admitted it.
+    /// Whether a durable record excludes it, or it was not admitted.
     pub(super) fn is_excluded(&self) -> bool {
         matches!(*lock(&self.state), State::Excluded)
     }
@@ -270,7 +271,8 @@ impl Leg {
         devices.push(Arc::downgrade(in_flight));
     }
 
-    /// Runs `open` if it may be opened. A failure is one of the leg: the library hears of it when the leg is excluded.
+    /// Runs `open` if the leg may be opened. A failure is one of the leg and reaches the library when the leg is
+    /// excluded.
     pub(super) fn open<T>(
         &self,
         open: impl FnOnce() -> Result<T, OpenFailure>,
@@ -283,7 +285,7 @@ impl Leg {
         })
     }
 
-    /// Waits as long as its failure is withheld. An error once it is excluded, or will not be.
+    /// Blocks while its failure is withheld. Returns an error once it is excluded or will not be.
     fn await_exclusion(&self, failure: OpenFailure) -> Result<(), OpenFailure> {
         let mut state = lock(&self.state);
         loop {
@@ -298,8 +300,8 @@ impl Leg {
         }
     }
 
-    /// Completes an I/O of the library, or withholds its error. `root`: of a write the root that
-    /// it is, of a flush the last one that was on disk when it was asked for; 0 for none.
+    /// Completes an I/O of the library, or withholds its error. `root`: for a write, the uberblock that it contains;
+    /// for a flush, the last one that was on disk when the flush was issued; 0 for none.
     pub(super) fn complete(
         &self,
         kind: IoKind,
@@ -376,7 +378,7 @@ impl Leg {
                 },
             };
             self.is_out.store(true, Ordering::Release);
-            // SAFETY: takes a number only.
+            // SAFETY: passes only a number.
             unsafe { sys::bh_leg_failed(self.guid) };
         }
         let flushed = Some(self.flushed.load(Ordering::Acquire)).filter(|group| *group != 0);
@@ -398,8 +400,8 @@ impl Leg {
         let held = {
             let mut state = lock(&self.state);
             self.is_out.store(true, Ordering::Release);
-            // Before the library hears of any error: what it does with these, it does with a leg that is given up.
-            // SAFETY: takes numbers only, and calls nobody back.
+            // Before the library receives any of the errors: it handles them as those of a leg that is given up.
+            // SAFETY: passes only numbers, and calls no callback.
             unsafe { sys::bh_leg_excluded(self.pool, self.guid, since) };
             match std::mem::replace(&mut *state, State::Excluded) {
                 State::Failed { held, .. } => held,
@@ -440,13 +442,13 @@ impl Leg {
                 return false;
             };
             self.is_out.store(false, Ordering::Release);
-            // SAFETY: takes a number only.
+            // SAFETY: passes only a number.
             unsafe { sys::bh_leg_used_again(self.guid) };
             held
         };
         tracing::info!(
             leg = self.guid,
-            "the last leg of the pool is used again: it lacks nothing"
+            "the last leg of the pool is used again: its data is complete"
         );
         self.changed.notify_all();
         if let Some(Held { io, .. }) = held.first() {

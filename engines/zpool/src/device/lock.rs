@@ -1,9 +1,8 @@
 //! Files and block devices that this process holds, each locked against other processes.
 //!
-//! Two processes that write one pool destroy it, and nothing in ZFS stops them unless
-//! `multihost` is on. An exclusive advisory lock (flock) does on one machine; it vanishes with
-//! the process, however that ends. While a [`Guard`] is in force, disks are also reserved against
-//! other machines.
+//! Two processes that write one pool destroy it, and nothing in ZFS stops them unless `multihost` is on. An exclusive
+//! advisory lock (flock) prevents that on one host; it is released when the process terminates for any reason. While a
+//! [`Guard`] is in force, disks are also reserved against other hosts.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -20,7 +19,7 @@ use super::reservation::{self, Kernel, Key, Refusal, Removable};
 use super::{Access, OpenFailure};
 use crate::HostId;
 
-/// What tells a device from others: its file system and inode, or its device number.
+/// The identity of a device: its file system and inode, or its device number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Identity {
     File { file_system: u64, inode: u64 },
@@ -37,14 +36,14 @@ pub(super) struct LockedFile {
     pub(super) disk_number: u64,
     /// Counts writes and discards that have been carried out.
     written: AtomicU64,
-    /// What `written` was when the last successful flush began.
+    /// The value of `written` when the last successful flush began.
     durable: AtomicU64,
     /// The key that reserves it.
     reserved: Mutex<Option<Key>>,
 }
 
 impl LockedFile {
-    /// Reserves a disk that is written to as the guard in force says. Nothing, if there is none.
+    /// Reserves a disk that is written to, as the guard in force requires. Does nothing without a guard.
     fn reserve(&self) -> Result<(), OpenFailure> {
         let guard = *GUARD.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((own, removable)) = guard else {
@@ -62,7 +61,7 @@ impl LockedFile {
             Err(Refusal::Conflict) => Err(OpenFailure::InUse {
                 by: "another head, which has reserved it".into(),
             }),
-            // Those of the pool at its import were asked before; this one came later.
+            // The disks at import were checked earlier; this one was added later.
             Err(Refusal::Unsupported) => Err(OpenFailure::System(Errno::OPNOTSUPP)),
             Err(Refusal::System(errno)) => Err(OpenFailure::System(errno)),
         }
@@ -89,7 +88,7 @@ impl LockedFile {
         self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
     }
 
-    /// Makes all that was written durable.
+    /// Makes all completed writes durable.
     pub(super) fn flush(&self) -> Result<(), Errno> {
         let written = self.written.load(Ordering::Acquire);
         if self.durable.load(Ordering::Acquire) == written {
@@ -108,13 +107,13 @@ impl Drop for LockedFile {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = reserved.take() {
-            // Whoever has taken it from us has removed the registration, too.
+            // A head that preempted us has removed the registration, too.
             let _ = reservation::give_back(&Kernel(self.fd.as_fd()), own);
         }
     }
 }
 
-/// How disks are reserved: with which key, and whose registrations may be removed.
+/// How disks are reserved: the key, and the registrations that may be removed.
 static GUARD: Mutex<Option<(Key, Removable)>> = Mutex::new(None);
 
 /// Disks that are opened for writing are reserved for as long as this is in force.
@@ -168,7 +167,7 @@ fn set(guard: Option<(Key, Removable)>) {
 }
 
 impl Guard {
-    /// From now on, disks are reserved without taking any from somebody else.
+    /// From now on, disks are reserved without a preemption.
     pub(crate) fn keep(self) {
         let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, removable)) = guard.as_mut() {
@@ -184,21 +183,20 @@ impl Drop for Guard {
     }
 }
 
-/// How long somebody may look at a disk, with a shared lock, until it counts as in use: udev does
-/// at each event, such as the end of a write by a program that had the disk open; so does an agent that
-/// finds out whether somebody has it.
+/// How long a disk may be under a shared lock until it counts as in use: udev acquires one at each event, such as the
+/// close of a disk that was open for writing; so does an agent that checks whether a disk is in use.
 const LOOKERS_PATIENCE: Duration = Duration::from_secs(30);
-/// How long writes of a process that was killed may stay in the kernel, which keeps its lock until they are done.
-/// A disk that takes longer has failed.
+/// How long writes of a killed process may stay in the kernel, which holds its lock until they are done. A disk that is
+/// slower has failed.
 const REMAINS_PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two attempts meanwhile.
+/// Pause between two attempts to acquire the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// One descriptor per device: a second one of the same process would be refused the lock. The
-/// library opens a device twice when a spare stands in for another.
+/// One descriptor per device: a second one of the same process would not obtain the lock. The library opens a device
+/// twice when a spare replaces another one.
 static HELD: Mutex<Option<HashMap<Identity, Weak<LockedFile>>>> = Mutex::new(None);
 
-/// Opens and locks `path`, or shares what is open already.
+/// Opens and locks `path`, or shares an existing descriptor.
 pub(super) fn acquire(
     path: &Path,
     access: Access,
@@ -214,8 +212,8 @@ pub(super) fn acquire(
             file.reserve()?;
             return Ok(file);
         }
-        // A reader has it open, such as an examination of the pool before its import, whose
-        // devices the library is about to close.
+        // A reader has it open, such as the examination of the pool before its import, which the library is about to
+        // close.
         return Err(OpenFailure::InUse {
             by: "this process, for reading".into(),
         });
@@ -244,8 +242,8 @@ pub(super) fn acquire(
         is_disk,
         access,
         disk_number: opened.st_rdev,
-        // An earlier process may have left writes in the page cache, which can be read already
-        // and are not durable yet: the first flush has something to do.
+        // An earlier process may have left writes in the page cache that are readable but not durable yet: the first
+        // flush is needed.
         written: AtomicU64::new(1),
         durable: AtomicU64::new(0),
         reserved: Mutex::default(),
@@ -255,8 +253,8 @@ pub(super) fn acquire(
     Ok(file)
 }
 
-/// Locks exclusively. Waits for those who only look, as long as `patience` says, and for what the kernel
-/// still does for a process that is gone, and not for another exclusive lock.
+/// Locks exclusively. Waits for shared locks as long as `patience` allows, and for pending kernel I/O of a terminated
+/// process, but not for another exclusive lock.
 fn lock(fd: &OwnedFd, patience: Duration, holder_is_gone: impl Fn() -> bool) -> Result<(), Errno> {
     let started = Instant::now();
     loop {
@@ -269,7 +267,7 @@ fn lock(fd: &OwnedFd, patience: Duration, holder_is_gone: impl Fn() -> bool) -> 
             if waited >= patience {
                 return Err(Errno::WOULDBLOCK);
             }
-            // Granted only where all others look, too.
+            // Granted only if all locks are shared.
             flock(fd, FlockOperation::NonBlockingLockShared)?;
             flock(fd, FlockOperation::Unlock)?;
         }
@@ -296,7 +294,7 @@ fn identify(stat: &rustix::fs::Stat) -> Result<(Identity, bool), OpenFailure> {
     }
 }
 
-/// What tells the device at `path` from others; nothing if there is none.
+/// The identity of the device at `path`; `None` if there is none.
 pub(super) fn identity_of(path: &Path) -> Option<Identity> {
     let found = rustix::fs::stat(path).ok()?;
     identify(&found).ok().map(|(identity, _)| identity)
@@ -313,7 +311,7 @@ fn failure(errno: Errno) -> OpenFailure {
     }
 }
 
-/// Who holds the lock of a file that is open here as `fd`: "process 123 (name)".
+/// The holder of the lock of the file open as `fd`: "process 123 (name)".
 fn holder(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<String> {
     let pid = holder_pid(fd, stat)?;
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -325,12 +323,12 @@ fn holder(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<String> {
 fn holder_is_gone(fd: &OwnedFd, stat: &rustix::fs::Stat) -> bool {
     holder_pid(fd, stat).is_some_and(|pid| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
-        // Nobody has asked how a zombie ended.
+        // A zombie was not reaped yet.
         status.map_or(true, |status| status.contains("\nState:\tZ"))
     })
 }
 
-/// Who holds the lock, from the system's table.
+/// The process id of the lock's holder, from the system's table.
 fn holder_pid(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<u32> {
     let table = std::fs::read_to_string("/proc/locks").ok()?;
     let (major, minor) = mounted_device(fd).unwrap_or_else(|| {
@@ -342,7 +340,7 @@ fn holder_pid(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<u32> {
     holder_in(&table, major, minor, stat.st_ino)
 }
 
-/// Number of the file system that `fd` is on, as the table of locks has it. `stat` tells another one of Btrfs, for
+/// Number of the file system that `fd` is on, as in the table of locks. On Btrfs, `stat` reports a different one for
 /// each subvolume.
 fn mounted_device(fd: &OwnedFd) -> Option<(u32, u32)> {
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
@@ -437,7 +435,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let remains = file.reopen().expect("a descriptor of its own");
         let given = remains.try_clone().expect("the same one");
-        // Locks the descriptor that it has from us, and ends.
+        // Locks the descriptor that it inherits, and exits.
         let ended = std::process::Command::new("flock")
             .args(["--exclusive", "--nonblock", "0"])
             .stdin(given)

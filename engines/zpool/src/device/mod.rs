@@ -1,25 +1,26 @@
 //! How the library reaches its devices.
 //!
-//! A [`Driver`] opens a path and returns a [`Device`], which takes each I/O ([`DeviceIo`]) over
-//! and completes it later, on any thread. [`file::FileDriver`] serves files and block devices of
-//! this machine; a device on another head is one more implementation.
+//! A [`Driver`] opens a path and returns a [`Device`], which receives each I/O ([`DeviceIo`]) and completes it later,
+//! on any thread. [`file::FileDriver`] serves files and block devices of this host; a device on another head is one
+//! more implementation.
 //!
-//! **Reads stay at home.** The library spreads the reads of a mirror by how much each device has to do. A device on another machine
-//! ([`Shape::far`]) is read only for what no nearer one of the mirror has: because it lacks it, has failed, or returned wrong data. Scrubs
-//! and resilvers read what they always do, and so does raidz, whose data is on all devices.
+//! **Reads stay local.** The library distributes the reads of a mirror by the queue length of each device. A device on
+//! another host ([`Shape::far`]) is read only for data that no nearer device of the mirror can return: because it
+//! misses the data, has failed, or returned wrong data. Scrubs, resilvers and raidz are not affected; raidz has its
+//! data on all devices.
 //!
-//! **A device that hangs** must not stop a mirror. Each I/O has a deadline, kept here and not by
-//! the drivers: when it passes, the library gets all I/O of the device back with an error, faults the device
-//! and goes on with the others. The driver still holds its half of the I/O, whose memory it can no
-//! longer reach: drivers hand a kernel (or a network) only memory of their own, so that an answer
-//! that comes after all harms nobody. Until it comes, new I/O fails at once, and the device is not opened again.
-//! Files of a local file system are the exception: no deadline ends a write to one.
+//! **A device that hangs** must not stop a mirror. Each I/O has a deadline, enforced here rather than by the drivers:
+//! when it passes, the library gets all I/O of the device back with an error, faults the device and continues with the
+//! remaining ones. The driver still holds its half of the I/O, without access to the memory: drivers pass only memory
+//! of their own to a kernel or a network, so that a late response does no harm. Until that response, new I/O fails at
+//! once, and the device is not opened again. Files of a local file system are the exception: no deadline applies to a
+//! write to one.
 //!
-//! **A flush that fails**, by its deadline or with an error, leaves unknown what the device holds. The library would go
-//! on as if it had succeeded. So the device is given up, and commits wait until the others have that on record.
-//! A flush of a device that the pool cannot do without never ends before it has succeeded, and the pool is suspended
-//! meanwhile. If the device had answered with an error, this process ends when it flushes again: the next one
-//! begins with what is on the device.
+//! **A flush that fails**, by its deadline or with an error, leaves the contents of the device unknown. The library
+//! would continue as if it had succeeded. So the device is given up, and commits block until the remaining devices have
+//! recorded that. A flush of a device that the pool cannot do without completes only with success, and the pool is
+//! suspended until then. If the device had returned an error, this process terminates when it flushes again, and the
+//! next one starts from the contents of the device.
 
 mod backing;
 mod bridge;
@@ -56,7 +57,7 @@ pub use probe::{Labelled, ProbeFailure, labelled, probe};
 pub use reservation::knows_reservations;
 pub use stamp::{STAMP_BYTES, device_bytes, read_stamps, write_labels, write_stamps};
 
-/// What a device is like. Sizes in bytes.
+/// The properties of a device. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Capacity.
@@ -68,13 +69,13 @@ pub struct Shape {
     /// Whether I/O that adjoins is merged up to 1 MiB, in place of 128 KiB: a call, or a seek, costs more
     /// than such a merger.
     pub merges: bool,
-    /// Whether it is on another machine: a mirror reads from it what no nearer device of the mirror has.
+    /// Whether it is on another host: a mirror reads from it only data that no nearer device of the mirror can return.
     pub far: bool,
-    /// Whether it can be told that contents are not needed any more.
+    /// Whether it supports discards.
     pub trim: bool,
 }
 
-/// What is written on a disk about who owns its pool.
+/// The owner of a pool as a disk records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerOnDisk {
     /// The pool.
@@ -108,7 +109,7 @@ pub enum OpenFailure {
         /// Such as "process 123 (bulkhead)".
         by: String,
     },
-    /// It has not answered what it was asked before it was closed.
+    /// A request from before it was closed is still pending.
     #[error("it has not answered earlier requests yet")]
     Hangs,
     /// The record of its pool's legs does not name it as current.
@@ -123,7 +124,7 @@ pub enum OpenFailure {
 }
 
 impl OpenFailure {
-    /// For the library, which knows numbers only.
+    /// The errno for the library.
     fn errno(&self) -> i32 {
         use rustix::io::Errno;
         match self {
@@ -139,20 +140,20 @@ impl OpenFailure {
 
 /// An open device. Dropping it closes it.
 pub trait Device: Send + Sync {
-    /// What it is like now: it may have grown.
+    /// Its current properties: it may have grown.
     fn shape(&self) -> Result<Shape, OpenFailure>;
 
-    /// Takes over `io`. Must neither wait for the device nor hold a lock while it completes an
-    /// I/O: what follows may submit the next one.
+    /// Accepts `io`. Must neither block on the device nor hold a lock while it completes an I/O: the completion may
+    /// submit the next one.
     fn submit(&self, io: DeviceIo);
 }
 
 /// Opens devices.
 pub trait Driver: Send + Sync {
-    /// Opens `path` for a device that the pool knows as `guid`.
+    /// Opens `path` for the device `guid` of the pool.
     fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure>;
 
-    /// Whether anything is at `path`, for who looks for pools: a test may hide a device.
+    /// Whether there is a device at `path`, for scans for pools: a test may hide one.
     fn is_there(&self, _: &Path) -> bool {
         true
     }
@@ -164,16 +165,16 @@ const DIRECT_FILE_BLOCK: u32 = 4096;
 /// Settings of the devices.
 #[derive(Clone)]
 pub struct DeviceOptions {
-    /// An I/O that takes longer is completed with an error, and the device counts as failed.
+    /// An I/O that is slower is completed with an error, and the device counts as failed.
     pub timeout: Duration,
     /// How block devices and files are accessed.
     pub access: file::AccessOptions,
-    /// Takes the place of the built-in driver, to which it can delegate: tests inject faults,
-    /// and other kinds of devices plug in here.
+    /// Replaces the built-in driver and can delegate to it: tests inject faults, and other kinds of devices plug in
+    /// here.
     pub wrap: Option<Wrap>,
 }
 
-/// Makes a driver around the built-in one.
+/// Wraps the built-in driver.
 pub type Wrap = Arc<dyn Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
 
 /// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than

@@ -4,21 +4,20 @@
 //! not know that time has passed, and in that time another head may have taken the pool. Three
 //! things keep it from writing:
 //!
-//! * **Locks.** On one kernel, a stopped process keeps its locks: nobody else opens the pool.
-//! * **Reservations.** A disk that was taken by another head refuses our writes. The first such
-//!   refusal ends this process.
-//! * **Attention.** Before each request to a device, and before each answer of a volume (what is cached
-//!   reaches no device), one look at the clock: if nobody in this process looked for long, every disk's
-//!   label is read first, and if another host has written there, this process ends. Until enough
-//!   labels have been read, requests and answers wait. A look that nobody disturbs is always late: what
-//!   happens between it and the write is not covered. So this is a net under the other two. Labels are also
-//!   read now and then, for a machine whose clock stood still with it.
+//! * **Locks.** On one kernel, a stopped process retains its locks: no other process opens the pool.
+//! * **Reservations.** A disk that another head preempted refuses our writes. The first such refusal terminates this
+//!   process.
+//! * **Attention.** The clock is checked before each request to a device, and before each reply of a volume, because
+//!   cached data reaches no device: after a long gap without such a check, every disk's label is read first, and if
+//!   another host has written there, this process terminates. Until enough labels have been read, requests and replies
+//!   are held. A check cannot be exact: a stop between it and the write is not covered. So it is a safety net under the
+//!   other two. Labels are also read periodically, for a host whose clock stopped with it.
 //!
-//! A pool with `multihost=on` has a fourth: an owner that could leave no sign of life for so long that
-//! another head may soon take the pool for abandoned ends, and proves anew that it may own the pool.
+//! A pool with `multihost=on` has a fourth: an owner that could not write an MMP uberblock for so long that another
+//! head may soon consider the pool abandoned terminates, and must prove again that it may own the pool.
 //!
-//! The end is at once and without a word: clients lose their sessions and try again. None is told
-//! an error, and nothing is written any more.
+//! The process terminates at once and without a reply: clients lose their sessions and retry. No client receives an
+//! error, and no further write is issued.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,32 +31,31 @@ use rustix::time::{ClockId, clock_gettime};
 use super::OwnerOnDisk;
 use super::bridge::OpenDisk;
 
-/// Exit code of a process that lost its pool: as for one whose pool cannot serve.
+/// Exit code of a process that lost its pool, the same as for a pool that cannot serve.
 pub const EXIT_OWNERSHIP_LOST: i32 = 8;
-/// Longest time for which nobody looks at the clock in a process that runs. A machine that
-/// stands still for so long may have been given up by the others.
+/// Longest gap between clock checks in a running process. A host that stops for so long may have been declared dead.
 pub(crate) const INATTENTION_MAX: Duration = Duration::from_millis(1_000);
 /// A look is noted this often: not by each of many writes.
 const NOTE_INTERVAL: Duration = Duration::from_millis(50);
-/// Pause between two looks where nothing is written.
+/// Pause between two checks while no write is issued.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between two readings of a label, one disk after the other.
 const READING_INTERVAL: Duration = Duration::from_secs(2);
-/// How long disks may take to give their labels until those that failed are asked again.
+/// How long disks may take to return their labels before those that failed are read again.
 const READING_LIMIT: Duration = Duration::from_secs(3);
 /// Pause before that.
 const READING_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a pool's owner knows of itself.
+/// The pool's owner, as far as this check needs it.
 pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
     /// The disks that are open.
     fn disks(&self) -> Vec<OpenDisk>;
-    /// Whether what is written on a disk says that somebody else has the pool; why.
+    /// The reason if a disk's contents prove that another owner has the pool.
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String>;
-    /// Reads what is on a disk now, past every cache; of another machine's disk by way of its head.
+    /// Reads a disk's current contents with every cache bypassed; a remote disk's through its head.
     fn read(&self, disk: &Path) -> Option<OwnerOnDisk>;
-    /// Whether others may take this owner for dead, since no sign of life could be written for
-    /// long; why. Never waits.
+    /// The reason if other heads may consider this owner dead, because it could write no MMP uberblock for long. Never
+    /// blocks.
     fn silence(&self) -> Option<String>;
 }
 
@@ -65,8 +63,8 @@ struct State {
     owners: Vec<Watched>,
 }
 
-/// An owner, with the disks that it was last seen to have open: those that the library has closed since, because
-/// they fail, are where the others may have written.
+/// An owner, with the disks that it last had open: another head may have written to those that the library closed
+/// since, because they fail.
 struct Watched {
     owner: Arc<dyn Owner>,
     disks: Vec<OpenDisk>,
@@ -87,7 +85,7 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Watches over `owner` as long as the process lives, or until [`retire`].
+/// Watches `owner` until the process terminates or calls [`retire`].
 pub(crate) fn watch(owner: Arc<dyn Owner>) -> std::io::Result<()> {
     let mut state = state();
     let disks = owner.disks();
@@ -101,18 +99,18 @@ pub(crate) fn watch(owner: Arc<dyn Owner>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `owner` lets go of its pool in good order.
+/// `owner` is about to export its pool.
 pub(crate) fn retire(owner: &Arc<dyn Owner>) {
     state().owners.retain(|one| !Arc::ptr_eq(&one.owner, owner));
 }
 
-/// Looks at the clock: whether somebody in this process did of late. Where nobody did, nothing may be written or
-/// answered before [`attend`]. Never waits.
+/// Checks the clock: whether the last check was recent. If not, no write or reply may be issued before [`attend`].
+/// Never blocks.
 pub(crate) fn is_attentive() -> bool {
     !WATCHED.load(Ordering::Relaxed) || unattended_since(LOOKED.load(Ordering::Acquire)).is_none()
 }
 
-/// For how long nobody had looked, in nanoseconds, if it was long; `last` is the last look.
+/// The time since the last check in nanoseconds, if it was long; `last` is the last check.
 fn unattended_since(last: u64) -> Option<u64> {
     let now = now_ns();
     let since_ns = now.saturating_sub(last);
@@ -125,8 +123,8 @@ fn unattended_since(last: u64) -> Option<u64> {
     None
 }
 
-/// Looks at the clock; where nobody did for long, at the disks. Called before each request to a
-/// device and each answer of a volume.
+/// Checks the clock and, after a long gap, the disks. Called before each request to a device and each reply of a
+/// volume.
 pub(crate) fn attend() {
     if !WATCHED.load(Ordering::Relaxed) {
         return;
@@ -136,7 +134,7 @@ pub(crate) fn attend() {
         return;
     };
     let mut state = state();
-    // Others wait at the lock meanwhile, and find that it was done.
+    // Another thread held the lock and has done the check.
     if LOOKED.load(Ordering::Acquire) != last {
         return;
     }
@@ -149,7 +147,7 @@ pub(crate) fn attend() {
 }
 
 impl Watched {
-    /// Takes note of the disks that are open now; if none is, of those that were.
+    /// Updates the list of open disks; if none is open, the list is unchanged.
     fn note_disks(&mut self) {
         let now = self.owner.disks();
         if !now.is_empty() {
@@ -158,15 +156,15 @@ impl Watched {
     }
 }
 
-/// Whether so many labels, of so many disks, tell enough. Another head that takes a pool writes on every disk
-/// that it sees. A disk that failed here must not keep the others from being used.
+/// Whether so many labels, of so many disks, are sufficient. Another head that takes a pool writes on every disk that
+/// it sees. A disk that failed here must not prevent the use of the remaining ones.
 const fn is_enough(read: usize, disks: usize) -> bool {
     read * 2 >= disks && (read > 0 || disks == 0)
 }
 
-/// Reads all disks at the same time, and ends the process if one belongs to somebody else. Returns when
-/// enough of them have told that none does, however long that takes: who has seen no label knows nothing.
-/// Disks have until `limit` before those that failed are asked again.
+/// Reads all disks concurrently, and terminates the process if one belongs to another owner. Returns when enough of
+/// them prove the opposite, however long that lasts: without a label, ownership is unknown. Disks have until `limit`
+/// before those that failed are read again.
 fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: Duration) {
     let (sender, receiver) = channel();
     let mut round = Round::new(owner, disks);
@@ -212,7 +210,7 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: D
     }
 }
 
-/// A disk, what is on it, and when that was asked for; none if it cannot be read.
+/// A disk, its contents, and when the read was issued; no contents if it cannot be read.
 struct Told {
     disk: PathBuf,
     found: Option<OwnerOnDisk>,
@@ -227,9 +225,9 @@ struct Round<'a> {
     waiting: Vec<OpenDisk>,
     /// Those that have not answered yet: a disk that hangs holds one thread, and no more.
     asked: BTreeSet<PathBuf>,
-    /// The last look at the clock. After another standstill all are asked again.
+    /// The last check of the clock. After another stop all disks are read again.
     looked: u64,
-    /// What was asked for before says nothing.
+    /// Results of reads issued earlier prove nothing.
     since: u64,
 }
 
@@ -246,7 +244,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// This process may stand still again.
+    /// This process may be stopped again.
     fn look(&mut self) {
         let now = now_ns();
         let before = std::mem::replace(&mut self.looked, now);
@@ -286,15 +284,15 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// How many disks were read, of how many that the pool has not been made to go on without.
+    /// The number of disks that were read, and of disks that the pool has not been opened without.
     fn counts(&self) -> (usize, usize) {
         let count = |disks: &[OpenDisk]| disks.iter().filter(|disk| !disk.is_left_out()).count();
         let all = count(self.all);
         (all.saturating_sub(count(&self.waiting)), all)
     }
 
-    /// Another owner cannot write to a disk of this machine as long as this process has it. So each disk of another head is read, or left out
-    /// by the record, which only the owner changes.
+    /// Another owner cannot write to a local disk while this process has it locked. So each disk of another head must
+    /// be read, or be excluded by the record, which only the owner changes.
     fn knows_enough(&self, read: usize, disks: usize) -> bool {
         let mut waiting = self.waiting.iter();
         let is_missing = waiting.any(|disk| disk.is_far() && !disk.is_left_out());
@@ -308,7 +306,7 @@ fn end_if_contradicted(owner: &Arc<dyn Owner>, disk: &Path, found: &OwnerOnDisk)
     }
 }
 
-/// Ends the process at once: another head has the pool.
+/// Terminates the process at once: another head has the pool.
 pub(crate) fn lost(why: &str) -> ! {
     tracing::error!(
         why,
@@ -317,7 +315,7 @@ pub(crate) fn lost(why: &str) -> ! {
     end()
 }
 
-/// Ends the process at once: what it takes for written may not be, and only a new one knows no better.
+/// Terminates the process at once: data that it assumes durable may be lost, and only a restart reads the true state.
 pub(super) fn begin_anew(why: &str) -> ! {
     tracing::error!(
         why,
@@ -328,12 +326,12 @@ pub(super) fn begin_anew(why: &str) -> ! {
 }
 
 fn end() -> ! {
-    // SAFETY: ends the process without running anything of it, which is the point: no thread may
-    // come to write or to answer any more.
+    // SAFETY: terminates the process without running any more of its code, which is the purpose: no thread may write or
+    // reply any more.
     unsafe { nix::libc::_exit(EXIT_OWNERSHIP_LOST) }
 }
 
-/// Keeps looking while nothing is written, and reads a label now and then.
+/// Checks the clock while no write is issued, and reads a label periodically.
 fn run() {
     let mut next_reading = Instant::now() + READING_INTERVAL;
     let mut turn = 0_usize;
@@ -373,7 +371,7 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
     let mut disks: Vec<(Arc<dyn Owner>, PathBuf)> = Vec::new();
     for watched in &mut state().owners {
         watched.note_disks();
-        // The head that lends a disk answers for it, and reads stay at home.
+        // The head that lends a disk is responsible for it, and reads stay local.
         let here = watched.disks.iter().filter(|disk| !disk.is_far());
         disks.extend(here.map(|disk| (Arc::clone(&watched.owner), disk.path.clone())));
     }
@@ -382,7 +380,7 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
     let reads = move || {
         if let Some((owner, disk)) = index.and_then(|index| disks.get(index)) {
             if let Some(found) = owner.read(disk) {
-                // It may have been let go of meanwhile, and be another head's by right.
+                // It may have been exported since, and rightly be owned by another head.
                 if owners().iter().any(|one| Arc::ptr_eq(one, owner)) {
                     end_if_contradicted(owner, disk, &found);
                 }
@@ -404,10 +402,10 @@ mod tests {
     use super::*;
     use crate::device::legs::{self, LegFailure, Watcher};
 
-    /// A pool on disks whose labels tell nothing against it, once they can be read.
+    /// A pool on disks with labels that do not contradict its ownership once they are readable.
     #[derive(Debug, Default)]
     struct Pool {
-        /// Disks whose labels cannot be read yet, each with the number of attempts that fail.
+        /// Disks with labels that cannot be read yet, each with the number of attempts that fail.
         fails: Mutex<Vec<(PathBuf, u32)>>,
         /// Held while a disk hangs.
         hang: Mutex<()>,

@@ -1,9 +1,9 @@
 //! Reads of a copy, as resilvers and scrubs make them, leave time of a device to clients.
 //!
-//! The library asks a device for one such read after the other, so a device that does one thing at a time has always one of
-//! them in front of what a client asks for. While clients wait for reads or for the intent log, a device rests after each
-//! read of a copy for as long as that took: it serves clients half of the time at least, and the copy takes twice as long at
-//! most.
+//! The library issues these reads to a device one after another, so a device that serves one request at a time always
+//! has one of them ahead of a client's request. While clients have pending reads or log writes, a device rests after
+//! each read of a copy for as long as that read lasted: it serves clients at least half of the time, and the copy needs
+//! at most twice the time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +11,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Clients count as waiting for so long after they asked.
+/// How long clients count as active after their last request.
 const CLIENTS_STAY: Duration = Duration::from_millis(100);
-/// Longest rest after a read: one that took longer waited for something else.
+/// Longest rest after a read: a slower read was delayed by other causes.
 const REST_MAX: Duration = Duration::from_millis(250);
 
-/// A client asked a device since the last read of a copy began.
+/// A client request reached a device since the last read of a copy began.
 static ASKED: AtomicBool = AtomicBool::new(false);
 /// When that was found last.
 static WAITING_SINCE: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// A client waits for a device from now on. On the way of each request: no clock.
+/// Notes a client request to a device. On the path of each request, so it reads no clock.
 pub(super) fn client_asks() {
     if !ASKED.load(Ordering::Relaxed) {
         ASKED.store(true, Ordering::Relaxed);
@@ -49,7 +49,7 @@ struct Rest {
 }
 
 impl Pace {
-    /// From when on the device may be asked for the next read; `None` for at once.
+    /// The earliest time of the device's next read; `None` for at once.
     pub(super) fn begin(&self) -> Option<Instant> {
         let now = Instant::now();
         self.begin_at(now, clients_wait(now))
@@ -83,7 +83,7 @@ impl Pace {
 pub(super) struct Later<T>(Sender<(Instant, T)>);
 
 impl<T: Send + 'static> Later<T> {
-    /// `act` must not wait for long: it holds up what is due after it.
+    /// `act` must not block for long, because it delays the entries after it.
     ///
     /// # Errors
     ///
@@ -96,14 +96,14 @@ impl<T: Send + 'static> Later<T> {
         Ok(Self(sender))
     }
 
-    /// Does `what` at `at`; gives it back if it is to be done now.
+    /// Runs `what` at `at`; returns it if it is due now.
     pub(super) fn at(&self, at: Instant, what: T) -> Result<(), T> {
         self.0.send((at, what)).map_err(|unsent| unsent.0.1)
     }
 }
 
 fn run<T>(receiver: &Receiver<(Instant, T)>, act: fn(T)) {
-    // By the time when it is due, and a number for those of one time. Bounded by what the library has in flight.
+    // By due time, with a number to order equal times. Bounded by the library's I/O in flight.
     let mut waiting: BTreeMap<(Instant, u64), T> = BTreeMap::new();
     for number in 0.. {
         let told = match waiting.first_key_value() {

@@ -1,4 +1,4 @@
-//! What the page cache has of a file.
+//! Queries which parts of a file the page cache holds.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -26,7 +26,8 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// Whether the page cache has all of a range. Unlike the attempt to read without waiting it does not begin to read what is missing.
+/// Whether the page cache holds all of a range. Unlike a non-blocking read attempt, it does not start to read missing
+/// pages.
 ///
 /// # Errors
 ///

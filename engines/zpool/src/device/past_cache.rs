@@ -1,15 +1,15 @@
 //! Writes past the page cache to a file that is read through it.
 //!
-//! The kernel drops what its page cache has of a range that is written so, before and after. It cannot drop a
-//! page that somebody writes to meanwhile, so nobody may: writes of the two ways take turns where they meet
-//! ([`Turns`]). Nor does the page cache get pages of several blocks as one there: the file's readers do not read ahead.
+//! The kernel drops a range from its page cache before and after such a write. It cannot drop a page during a
+//! concurrent write, so there must be none: overlapping writes of the two paths are serialised ([`Turns`]). The page
+//! cache also must not get large folios there: the file's readers do not read ahead.
 //!
-//! What remains is another program that reads ahead in the file of a pool in use, just where a large write is under way and a
-//! small one comes beside it. That was tried, with asynchronous direct writes, two such readers and small writes next to them,
-//! and not seen on ext4 of Linux 6.18, whose pages can hold several blocks. Should it happen, the kernel says so in its log and
-//! fails the next flush, and such a page is read with a checksum error until it is dropped; ext4 writes back only its
-//! changed blocks, so what is on the disk is right. XFS before Linux 6.6 writes such a page back as a whole, and other file systems
-//! were not tried: they keep the page cache for large writes.
+//! The remaining risk is another process that reads ahead in the file of an active pool, where a large write is in
+//! flight and a small one arrives next to it. A test with asynchronous direct writes, two such readers and small
+//! adjacent writes did not reproduce it on ext4 of Linux 6.18, which supports large folios. If it happened, the kernel
+//! would log it and fail the next flush, and such a page would be read with a checksum error until it is dropped; ext4
+//! writes back only its changed blocks, so the data on the disk is right. XFS before Linux 6.6 writes such a page back
+//! as a whole, and other file systems are untested: there, large writes use the page cache.
 
 use std::io::IoSlice;
 use std::ops::Deref;
@@ -26,7 +26,7 @@ use super::lock::LockedFile;
 use super::turns::{Turn, Turns};
 use super::{Access, DIRECT_FILE_BLOCK};
 
-/// A file whose locked descriptor bypasses the page cache, for one that does not.
+/// A file with a locked descriptor that bypasses the page cache, next to one that does not.
 pub(super) struct PastCache {
     file: Arc<LockedFile>,
     /// The file system has refused it.
@@ -74,7 +74,7 @@ impl PastCache {
         self.refused.store(true, Ordering::Relaxed);
     }
 
-    /// Writes, and makes durable what was written, in one call. `None` if it cannot be done.
+    /// Writes data and makes it durable, in one call. Returns `None` if that is not possible.
     pub(super) fn write_durably(&self, offset: u64, data: &[u8]) -> Option<Result<(), Errno>> {
         if !self.suits(offset, &[data]) {
             return None;
@@ -127,7 +127,7 @@ mod tests {
         let memory = vec![7; 3 * BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK);
         let data = &memory[start..start + BLOCK];
-        // What a reader has seen before must not stay in the page cache.
+        // Data that was read earlier must not stay in the page cache.
         let mut read = vec![0; data.len()];
         rustix::io::pread(&cached, &mut read, 8192).expect("read");
         match past.write_durably(8192, data) {

@@ -1,5 +1,5 @@
-//! Asks a device that was given up whether it answers again: by the driver that the library uses, and beside the library,
-//! so that one that still hangs keeps nobody waiting but whoever asks.
+//! Checks whether a device that was given up responds again: with the library's driver but separately from the library,
+//! so that a device that still hangs blocks only the caller.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::legs::{Leg, LegFailure, is_gone};
 use super::stamp::label_places;
 use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 
-/// Longest time for one answer. A healthy disk that sleeps takes longer to wake up, and is asked again.
+/// Longest time for one response. A healthy disk in standby needs longer to spin up, and is probed again.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Where in a label its list of names and values begins, and its length.
 const LIST: (u64, usize) = (16 << 10, 112 << 10);
@@ -27,19 +27,20 @@ pub enum ProbeFailure {
     /// It cannot be opened.
     #[error("it cannot be opened: {0}")]
     Open(#[from] OpenFailure),
-    /// It does not answer in time.
+    /// It does not respond in time.
     #[error("it does not answer")]
     Silent,
-    /// It answers with an error.
+    /// It returns an error.
     #[error("it answers with an error: {0}")]
     Refuses(Errno),
-    /// What it carries is not the label of the device that was given up.
+    /// Its label is not that of the device that was given up.
     #[error("it is another device, or has lost its label")]
     Another,
 }
 
-/// Reads a label of the device at `path`, which must be that of the device `guid` of the pool `pool_guid`, writes a part of
-/// it as it is, and makes that durable. One of the four labels is enough: a block that is damaged says nothing of the others.
+/// Reads a label of the device at `path`, which must be that of the device `guid` of the pool `pool_guid`, rewrites a
+/// part of it unchanged, and flushes. One of the four labels is sufficient: a damaged block says nothing about the
+/// remaining ones.
 ///
 /// # Errors
 ///
@@ -76,18 +77,19 @@ fn probe_label(
     Ok(true)
 }
 
-/// Whose device is at a path.
+/// The identity of the device at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Labelled {
-    /// That which was asked for.
+    /// The requested device.
     Itself,
-    /// Another one of its pool.
+    /// Another device of its pool.
     Sibling,
     /// Another pool's, or nobody's.
     No,
 }
 
-/// Whose the device at `path` is by its labels: the device `guid` of the pool `pool_guid`, or another one. Changes nothing.
+/// The identity of the device at `path` by its labels: the device `guid` of the pool `pool_guid`, or another one.
+/// Changes no data.
 ///
 /// # Errors
 ///
@@ -119,7 +121,7 @@ pub fn labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<Labelled, Prob
     })
 }
 
-/// Asks a device for one thing, and waits for it.
+/// Issues one request to a device and blocks until it completes.
 pub(super) fn ask(
     device: &dyn Device,
     kind: IoKind,
@@ -131,7 +133,7 @@ pub(super) fn ask(
     ask_before_attending(device, kind, offset, data)
 }
 
-/// As [`ask`], by who finds out whose the pool is.
+/// Like [`ask`], for the check of the pool's ownership.
 fn ask_before_attending(
     device: &dyn Device,
     kind: IoKind,
@@ -144,7 +146,7 @@ fn ask_before_attending(
         offset,
         data,
         move |result, data| {
-            // Nobody listens any more to one that comes too late.
+            // The receiver of a late completion may be gone.
             let _ = sender.send(result.map(|()| data));
         },
     ));
@@ -155,14 +157,14 @@ fn ask_before_attending(
     }
 }
 
-/// A device whose labels are read beside the library, such as one on another machine.
+/// A device that has its labels read separately from the library, such as one on another host.
 pub(crate) struct FarLabels {
     device: Arc<dyn Device>,
-    /// It fails with a read that the device does not answer.
+    /// It fails if the device does not complete a read.
     leg: Option<Arc<Leg>>,
 }
 
-/// The labels of the device at `path`, if the library has it open and it is on another machine.
+/// The labels of the device at `path`, if the library has it open and it is on another host.
 pub(crate) fn far_labels(path: &Path) -> Option<labels::Device<FarLabels>> {
     let (device, in_flight) = open_far(path)?;
     let leg = in_flight.leg.clone();
@@ -176,7 +178,7 @@ pub(crate) fn far_labels(path: &Path) -> Option<labels::Device<FarLabels>> {
     labels::Device::of(FarLabels { device, leg }, bytes)
 }
 
-/// As for a request of the library, which makes none while labels are read.
+/// As for a request of the library, which issues none while labels are read.
 fn fail(leg: Option<&Arc<Leg>>, why: LegFailure) {
     if let Some(leg) = leg {
         leg.fail(why);
@@ -192,7 +194,7 @@ impl labels::Source for FarLabels {
                 Ok(())
             }
             Err(ProbeFailure::Refuses(errno)) => {
-                // A block that cannot be read says nothing of the others.
+                // An unreadable block says nothing about the remaining ones.
                 if is_gone(errno) {
                     fail(self.leg.as_ref(), LegFailure::Error(errno));
                 }

@@ -1,11 +1,10 @@
 //! Persistent reservations on disks (SPC-4, 5.13; NVM Express base specification, 8.19): the disk
 //! itself refuses the writes of a head that lost the pool, whatever that head believes.
 //!
-//! Each head registers a key of its own and holds, or shares, the reservation *write exclusive,
-//! registrants only*. Who takes a pool over removes the registration of the previous owner, with
-//! the proof in hand that it has stopped; from then on the disk answers its writes with
-//! RESERVATION CONFLICT. The kernel speaks the disk's language (`linux/pr.h`): SCSI, NVMe, and
-//! all paths of a multipath device at once.
+//! Each head registers its own key and holds, or shares, the reservation *write exclusive, registrants only*. A head
+//! that takes a pool over removes the registration of the previous owner, with proof that it has stopped; from then on
+//! the disk answers its writes with RESERVATION CONFLICT. The kernel translates the requests (`linux/pr.h`): SCSI,
+//! NVMe, and all paths of a multipath device at once.
 
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +14,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
-/// What a head registers: never zero.
+/// The key that a head registers: never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
@@ -29,7 +28,7 @@ impl Key {
     }
 }
 
-/// Whose registrations may be removed to take a disk.
+/// The registrations that may be removed to acquire a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removable {
     /// Nobody's.
@@ -43,9 +42,9 @@ pub(super) enum Removable {
 /// Why a disk could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It knows no persistent reservations.
+    /// It does not support persistent reservations.
     Unsupported,
-    /// Somebody else holds it.
+    /// Another head holds it.
     Conflict,
     /// The system refused.
     System(Errno),
@@ -56,32 +55,31 @@ pub(super) enum Refusal {
 pub(super) enum Request {
     /// Registers the key, whatever was registered here before.
     Register(Key),
-    /// Takes the registered key back, and the reservation that it holds.
+    /// Removes the registered key and the reservation that it holds.
     Unregister(Key),
     /// Reserves with the registered key.
     Reserve(Key),
-    /// Removes all registrations of the key `old`, ends its commands, and takes its reservation.
+    /// Removes all registrations of the key `old`, aborts its commands, and acquires its reservation.
     Preempt {
-        /// Whose.
+        /// The key to preempt.
         old: Key,
         /// Ours.
         new: Key,
     },
     /// Removes all registrations and reservations.
     Clear(Key),
-    /// Releases what a key that nobody has holds: changes nothing, and tells whether the disk
-    /// knows reservations.
+    /// Releases a key that is not registered: it changes nothing, and shows whether the disk supports reservations.
     Probe,
 }
 
-/// A disk that can be asked.
+/// A disk that accepts reservation requests.
 pub(super) trait Registrar {
     /// Carries one request out.
     fn request(&self, request: Request) -> Result<(), Refusal>;
 }
 
-/// Whether the disk knows persistent reservations. A partition has none of its own: the kernel
-/// forbids the question there, to root as well.
+/// Whether the disk supports persistent reservations. A partition has none of its own: the kernel refuses the request
+/// there, even from root.
 pub(super) fn is_supported(disk: &impl Registrar) -> bool {
     !matches!(
         disk.request(Request::Probe),
@@ -89,19 +87,19 @@ pub(super) fn is_supported(disk: &impl Registrar) -> bool {
     )
 }
 
-/// Whether the block device at `path` knows persistent reservations; nothing of it is changed.
-/// `None` if it is no block device or cannot be opened.
+/// Whether the block device at `path` supports persistent reservations; the device is not changed. `None` if it is no
+/// block device or cannot be opened.
 pub fn knows_reservations(path: &Path) -> Option<bool> {
     let disk = labels::open_disk(path, OFlags::RDONLY).ok()?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&disk).ok()?.st_mode);
     (kind == FileType::BlockDevice).then(|| is_supported(&Kernel(disk.as_fd())))
 }
 
-/// Takes the disk for the head with the key `own`. On failure nothing of ours is left there.
+/// Acquires the disk for the head with the key `own`. On failure no registration of ours remains there.
 ///
-/// A disk lets only those reserve it who have registered, and lets all who have registered write. So there is a moment
-/// in which this head may write without holding the disk, and if it dies then, that lasts. Nobody uses it: the caller
-/// has the disk's lock, which an earlier process of this head keeps until the last of its requests is done, and
+/// Only a registered initiator can reserve a disk, and every registered initiator can write. So there is an interval in
+/// which this head can write without holding the disk, and it persists if the head dies in it. It is not used: the
+/// caller has the disk's lock, which an earlier process of this head holds until the last of its requests is done, and
 /// writes only after this has succeeded.
 pub(super) fn take(disk: &impl Registrar, own: Key, removable: Removable) -> Result<(), Refusal> {
     disk.request(Request::Register(own))?;
@@ -118,7 +116,7 @@ fn reserve(disk: &impl Registrar, own: Key, removable: Removable) -> Result<(), 
         Removable::One(old) if old != own => match disk.request(Request::Preempt { old, new: own })
         {
             Ok(()) => Ok(()),
-            // It was not registered: whether the disk is ours, the reservation has told.
+            // It was not registered: the result of the reservation decides whether the disk is ours.
             Err(Refusal::Conflict) => reserved,
             Err(refusal) => Err(refusal),
         },
@@ -131,7 +129,7 @@ fn reserve(disk: &impl Registrar, own: Key, removable: Removable) -> Result<(), 
     }
 }
 
-/// Gives the disk back.
+/// Releases the disk.
 pub(super) fn give_back(disk: &impl Registrar, own: Key) -> Result<(), Refusal> {
     disk.request(Request::Unregister(own))
 }
@@ -156,9 +154,8 @@ struct Registration {
     padding: u32,
 }
 
-/// `struct pr_preempt`. Its first key goes into the command as the key of who asks, the second as
-/// the one that is preempted (SPC-4, 5.13.11.2; CRKEY and PRKEY of NVM Express), whatever their names
-/// `old_key` and `new_key` suggest.
+/// `struct pr_preempt`. Its first key is sent as the key of the requester, the second as the one to preempt (SPC-4,
+/// 5.13.11.2; CRKEY and PRKEY of NVM Express), whatever their names `old_key` and `new_key` suggest.
 #[repr(C)]
 struct Preemption {
     own_key: u64,
@@ -179,26 +176,24 @@ struct Clearing {
 const IGNORE_KEY: u32 = 1;
 /// `PR_WRITE_EXCLUSIVE_REG_ONLY`
 const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u32 = 3;
-/// What a request returns: the disk's status in the lowest byte, and above it what kernels add, which
-/// differs between them (Linux 6.1 adds `DID_NEXUS_FAILURE` to a conflict, later ones do not).
+/// The result of a request: the disk's status in the lowest byte, and above it flags of the kernel, which differ
+/// between versions (Linux 6.1 adds `DID_NEXUS_FAILURE` to a conflict, later ones do not).
 const STATUS: i32 = 0xff;
 /// The status RESERVATION CONFLICT of SCSI (SAM-5), and of NVMe where the kernel passes it on.
 const CONFLICTS: [i32; 2] = [0x18, 0x83];
-/// What a disk says that does not know the command: CHECK CONDITION of SCSI, *invalid opcode* and
-/// *invalid field* of NVMe.
+/// Statuses for an unknown command: CHECK CONDITION of SCSI, *invalid opcode* and *invalid field* of NVMe.
 const UNKNOWN: [i32; 2] = [0x01, 0x02];
-/// A disk answers its first command after many an event with a unit attention only.
+/// After many kinds of event, a disk replies to its first command only with a unit attention.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// A request of `linux/pr.h`: reads its argument and writes nothing. What it returns is the
-/// disk's answer.
+/// A request of `linux/pr.h`: it reads its argument and writes no memory. Its result is the disk's status.
 struct Call<T> {
     opcode: Opcode,
     argument: T,
 }
 
-// SAFETY: `linux/pr.h` says that these requests read the structure that they are given, whose
-// layout is the one above, and write no memory.
+// SAFETY: `linux/pr.h` defines that these requests read the structure that is passed, with the layout above, and write
+// no memory.
 unsafe impl<T> Ioctl for Call<T> {
     type Output = i32;
     const IS_MUTATING: bool = false;
@@ -307,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk after SPC-4, as far as it is asked here, and what each initiator has registered.
+    /// A model of a disk after SPC-4, as far as it is used here, and the registrations of each initiator.
     #[derive(Default)]
     struct Disk {
         /// By initiator.
@@ -390,7 +385,7 @@ mod tests {
         take(&old, key(1), Removable::None).expect("free");
         take(&new, key(2), Removable::One(key(1))).expect("proven");
         assert!(new.may_write() && !old.may_write());
-        // What it does on its way out changes nothing.
+        // Its release on exit changes nothing.
         assert_eq!(give_back(&old, key(1)), Err(Refusal::Conflict));
         assert!(new.may_write() && !old.may_write());
     }
@@ -424,12 +419,12 @@ mod tests {
         assert!(new.may_write() && !old.may_write());
     }
 
-    /// A head that takes the disk while another one does the same, and that may die on its way.
+    /// A head that acquires the disk while another one does the same, and that may die in between.
     struct Interrupted<'a> {
         path: &'a Path,
         /// Requests that it has made.
         made: RefCell<usize>,
-        /// Before which request the other one takes the disk.
+        /// The request before which the other head acquires the disk.
         other_at: usize,
         other: Box<dyn Fn() + 'a>,
         /// Which request it does not live to make.
@@ -449,11 +444,11 @@ mod tests {
         }
     }
 
-    /// More than a head makes to take a disk.
+    /// More requests than a head needs to acquire a disk.
     const REQUESTS_MAX: usize = 7;
 
-    /// One head takes a disk that is free, its own, the other's or a stranger's; the other head takes it in the
-    /// middle of that, with proof that the first one has died.
+    /// One head acquires a disk that is free, its own, the other head's or a stranger's; the other head acquires it
+    /// halfway, with proof that the first one has died.
     fn race(owner: Option<usize>, removable: Removable, other_at: usize, dies_at: usize) {
         let [one, two, stranger] = paths();
         if let Some(owner) = owner {
@@ -478,7 +473,7 @@ mod tests {
         assert!(!has_died || !one_has, "{case}");
         let can_both = one_has && *two_has.borrow() && one.may_write() && two.may_write();
         assert!(!can_both, "{case}");
-        // Whatever it left, who has proof that it died removes it.
+        // A head with proof of that death removes any remaining registration.
         if has_died && take(&two, key(2), Removable::One(key(1))).is_ok() {
             assert!(two.may_write() && !one.may_write(), "{case}");
         } else if !has_died && !one_has && owner != Some(0) {

@@ -1,9 +1,8 @@
-//! Asynchronous I/O by io_uring: no thread waits for a disk.
+//! Asynchronous I/O by io_uring: no thread blocks on a disk.
 //!
-//! One ring serves all devices that bypass the page cache. Whoever has an I/O submits it; one
-//! thread reaps completions. The kernel is given buffers that the ring owns until their
-//! completion has come, whatever has become of the I/O by then; or, for a write that no deadline ends, the
-//! memory of who asked for it.
+//! One ring serves all devices that bypass the page cache. Any thread submits; one thread reaps completions. The kernel
+//! gets buffers that the ring owns until their completion, even if the deadline has completed the I/O before; or, for a
+//! write without a deadline, the memory of the requester.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
@@ -21,14 +20,14 @@ use super::lock::LockedFile;
 
 /// Alignment that suits every disk.
 const ALIGNMENT: usize = 4096;
-/// Entries of the submission queue; more I/O waits in memory.
+/// Entries of the submission queue; further I/O is queued in memory.
 const ENTRIES: u32 = 512;
 /// Buffers larger than this are not kept for reuse.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Idle buffers kept, per power of two of their size.
 const KEPT_BUFFERS_MAX: usize = 64;
 
-/// Memory with the alignment of a disk, that grows as needed and keeps no contents then.
+/// Memory with the alignment of a disk, which grows as needed without preserving its contents.
 #[derive(Default)]
 pub(super) struct Buffer {
     memory: Option<(NonNull<u8>, usize)>,
@@ -114,14 +113,14 @@ impl Buffers {
 /// An I/O in the kernel's hands.
 struct Flight {
     io: DeviceIo,
-    /// Open, and so locked, until the kernel has done it: also when the process is killed meanwhile.
+    /// Open, and so locked, until the kernel has completed the I/O, even if the process is killed before.
     file: Arc<LockedFile>,
     memory: Memory,
-    /// Bytes done: the kernel may do less than asked.
+    /// Bytes done: the kernel may transfer fewer than requested.
     done: usize,
 }
 
-/// What the kernel works on.
+/// The memory that the kernel accesses.
 enum Memory {
     /// The ring's. A file system that refuses to go past its page cache has the I/O carried out in another way.
     Own(Buffer, Option<Otherwise>),
@@ -131,7 +130,7 @@ enum Memory {
 
 /// A write from the requester's own memory.
 struct Lent {
-    /// What is not written yet.
+    /// The pieces that are not written yet.
     pieces: Vec<LentPiece>,
     /// Carries the write out in another way.
     otherwise: Otherwise,
@@ -140,7 +139,7 @@ struct Lent {
 // SAFETY: the memory is that of the flight's I/O, which any thread may work on.
 unsafe impl Send for Lent {}
 
-/// Takes a write over that the kernel does not do past the page cache.
+/// Handles a write that the kernel refuses to do with the page cache bypassed.
 pub(super) type Otherwise = Box<dyn FnOnce(DeviceIo) + Send>;
 
 impl Lent {
@@ -198,7 +197,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Takes over a read, write or flush. `otherwise` gets it if the file system refuses to go past the page cache.
+    /// Accepts a read, write or flush. `otherwise` receives it if the file system refuses to bypass the page cache.
     pub(super) fn submit(
         &self,
         file: &Arc<LockedFile>,
@@ -222,8 +221,8 @@ impl Ring {
         }));
     }
 
-    /// Takes over a write whose memory was lent by it: `pieces`. `otherwise` gets it if the file system refuses
-    /// to write past the page cache.
+    /// Accepts a write together with its lent memory, `pieces`. `otherwise` receives it if the file system refuses to
+    /// bypass the page cache.
     pub(super) fn submit_lent(
         &self,
         file: &Arc<LockedFile>,
@@ -272,12 +271,11 @@ impl Ring {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the kernel as many entries as it takes; the rest waits for completions.
+    /// Submits as many entries as the kernel accepts; the rest stays queued until completions arrive.
     fn push_queued(&self, queue: &mut VecDeque<squeue::Entry>) {
         while !queue.is_empty() {
             {
-                // SAFETY: the caller's lock on the queue makes this the only user of the
-                // submission side.
+                // SAFETY: the caller's lock on the queue guarantees that this is the only user of the submission side.
                 let mut submission = unsafe { self.uring.submission_shared() };
                 while let Some(entry) = queue.pop_front() {
                     // SAFETY: the memory and descriptor belong to the flight or to its I/O, which
@@ -360,7 +358,7 @@ impl Ring {
             Memory::Lent(lent) if matches!(outcome, Err(Errno::INVAL | Errno::OPNOTSUPP)) => {
                 return (lent.otherwise)(io);
             }
-            // Before the library goes on: another write may wait for the end of this one.
+            // Before the library continues: another write may be blocked on this one's turn.
             Memory::Lent(lent) => drop(lent),
         }
         io.complete(outcome, Place::Here);

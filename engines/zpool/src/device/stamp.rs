@@ -1,5 +1,6 @@
-//! A block of our own on a device: in the first 8 KiB of its second and of its third label, which the library leaves
-//! alone (`vl_pad1`, for a partition table that only the first label can carry). `docs/formats/leg-record.md` says what is in it.
+//! A block of our own on a device: in the first 8 KiB of its second and of its third label, which the library does not
+//! use (`vl_pad1`, for a partition table that only the first label can hold). `docs/formats/leg-record.md` defines its
+//! contents.
 
 use std::path::Path;
 
@@ -17,15 +18,15 @@ const ROOTS_AT: u64 = 128 << 10;
 const ROOTS_BYTES: usize = 128 << 10;
 /// Where the description is (`vl_vdev_phys`).
 const TEXT_AT: u64 = 16 << 10;
-/// Where partition tables and most file systems say what they are (`vl_pad1` of the first label).
+/// The area of the signatures of partition tables and most file systems (`vl_pad1` of the first label).
 const FRONT_BYTES: usize = 8 << 10;
 
-/// The copies of the block on the device at `path`, which the pool knows as `guid`, with any contents. There are two, and one of
-/// them may be unreadable.
+/// The copies of the block on the device at `path`, the pool's device `guid`, with any contents. There are two, and one
+/// of them may be unreadable.
 ///
 /// # Errors
 ///
-/// It does not answer, or neither can be read.
+/// It does not respond, or neither copy can be read.
 pub fn read_stamps(path: &Path, guid: u64) -> Result<Vec<Vec<u8>>, ProbeFailure> {
     let device = open_apart(path, guid)?;
     let mut copies = Vec::new();
@@ -43,11 +44,11 @@ pub fn read_stamps(path: &Path, guid: u64) -> Result<Vec<Vec<u8>>, ProbeFailure>
     }
 }
 
-/// Makes `block` durable in both places, one after the other, so that one copy is whole at any time.
+/// Makes `block` durable in both copies, one after the other, so that one copy is complete at any time.
 ///
 /// # Errors
 ///
-/// It does not answer, or with an error. Then one copy may be new.
+/// It does not respond, or returns an error. Then one copy may be new.
 ///
 /// # Panics
 ///
@@ -62,12 +63,13 @@ pub fn write_stamps(path: &Path, guid: u64, block: &[u8]) -> Result<(), ProbeFai
     Ok(())
 }
 
-/// Makes the device at `path`, which the pool knows as `guid`, one that the library opens and finds nothing on: its labels say what
-/// `label` returns for each place, and have no roots. What the front of the device carried besides is gone, too.
+/// Initialises the device at `path`, the pool's device `guid`, so that the library opens it and finds no data: its
+/// labels contain the result of `label` for each position, and no uberblocks. Other contents at the front of the device
+/// are erased, too.
 ///
 /// # Errors
 ///
-/// It does not answer, or with an error. Then some labels may be new.
+/// It does not respond, or returns an error. Then some labels may be new.
 pub fn write_labels(
     path: &Path,
     guid: u64,
@@ -86,7 +88,7 @@ pub fn write_labels(
         .map_err(text)
 }
 
-/// Bytes of the device at `path`, which the pool knows as `guid`.
+/// Bytes of the device at `path`, the pool's device `guid`.
 ///
 /// # Errors
 ///
@@ -95,12 +97,12 @@ pub fn device_bytes(path: &Path, guid: u64) -> Result<u64, ProbeFailure> {
     Ok(open_apart(path, guid)?.shape()?.bytes)
 }
 
-/// Overwrites the roots in all labels of the device at `path`, which the pool knows as `guid`: no transaction group that is on it can be
-/// found any more. The rest of the labels stays.
+/// Overwrites the uberblocks in all labels of the device at `path`, the pool's device `guid`: none of its transaction
+/// groups can be found any more. The rest of the labels is unchanged.
 ///
 /// # Errors
 ///
-/// It does not answer, or with an error. Then some labels may have their roots.
+/// It does not respond, or returns an error. Then some labels may still have their uberblocks.
 pub fn forget_roots(path: &Path, guid: u64) -> Result<(), ProbeFailure> {
     let device = open_apart(path, guid)?;
     for label in label_places(&*device)? {

@@ -1,8 +1,8 @@
-//! Turns of writes to one file that go past the page cache and through it: where they meet, one waits for the other.
+//! Serialises overlapping writes to one file that use the page cache and that bypass it.
 //!
-//! While a resilver runs, the library has several writes of the same block under way. If one of them is in the page cache
-//! when another one has just gone past it, the kernel cannot drop the page, says so in its log, and fails the
-//! next flush: a good device would be given up.
+//! During a resilver, the library has several writes of the same block in flight. If one of them is in the page cache
+//! when another one has just bypassed it, the kernel cannot drop the page, logs that, and fails the next flush: a good
+//! device would be given up.
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) struct Turns {
 
 #[derive(Default)]
 struct State {
-    /// Bounded by what the library has in flight for a device.
+    /// Bounded by the library's I/O in flight for a device.
     writes: Vec<Write>,
     next_number: u64,
     waiting: usize,
@@ -80,7 +80,7 @@ impl Turns {
         Some(self.turn(number))
     }
 
-    /// Waits until none that goes the other way is under way there.
+    /// Blocks until no overlapping write on the other path is in flight.
     pub(super) fn begin(self: &Arc<Self>, way: Way, offset: u64, length: usize) -> Turn {
         let pages = pages(offset, length);
         let mut state = self.state();
@@ -114,7 +114,7 @@ impl Drop for Turn {
             .position(|one| one.number == self.number);
         state
             .writes
-            .swap_remove(at.expect("added by who made this"));
+            .swap_remove(at.expect("added with this turn"));
         let someone_waits = state.waiting != 0;
         drop(state);
         if someone_waits {

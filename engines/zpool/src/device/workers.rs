@@ -1,9 +1,9 @@
 //! Threads for calls that block: flushes, trims, and reads and writes through the page cache.
 //!
-//! Each device has a [`Lane`] that bounds how many threads it can occupy, so that a hanging one
-//! leaves some to the others. A thread that completes an I/O runs what follows it in the library;
-//! if that submits a blocking call in turn, the thread keeps it for itself and carries it out
-//! next. So a synchronous write and the flush after it need one hand-over, not two.
+//! Each device has a [`Lane`] that bounds its number of threads, so that a hanging device leaves
+//! threads to the rest. A thread that completes an I/O runs the library's continuation; if that
+//! submits a blocking call in turn, the thread retains it and carries it out next. So a synchronous
+//! write and the flush after it need one thread hand-over, not two.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ const THREADS_MAX: usize = 128;
 
 /// Carries out blocking I/O of one device.
 pub(super) trait Blocking: Send + Sync {
-    /// Carries `io` out on a worker, whose buffer may be used, and completes it.
+    /// Carries `io` out on a worker and completes it; `buffer` is scratch space.
     fn run(&self, io: DeviceIo, buffer: &mut super::ring::Buffer);
 }
 
@@ -30,7 +30,7 @@ struct Job {
 /// The blocking I/O of one device.
 pub(super) struct Lane {
     device: Box<dyn Blocking>,
-    /// Bounded by what the library has in flight for a device.
+    /// Bounded by the library's I/O in flight for a device.
     state: Mutex<LaneState>,
 }
 
@@ -64,7 +64,7 @@ impl Lane {
         }
     }
 
-    /// One has run: the next, if one waits.
+    /// One I/O is done; returns the next queued one.
     fn next(&self) -> Option<DeviceIo> {
         let mut state = self.state();
         let next = state.waiting.pop_front();
@@ -100,7 +100,7 @@ enum Kept {
     Job(Job),
 }
 
-/// Keeps `job` for this thread if it is a worker that has nothing kept yet.
+/// Retains `job` for this thread if it is a worker without a retained one.
 fn keep(job: Job) -> Option<Job> {
     KEPT.with_borrow_mut(|kept| match kept {
         Kept::Nothing => {
@@ -155,7 +155,7 @@ impl Workers {
         self.wake.notify_one();
         if short {
             if let Err(error) = self.spawn() {
-                // The job waits for one of the threads there are; there is at least one.
+                // The job stays queued for one of the existing threads; there is at least one.
                 self.state().threads -= 1;
                 tracing::warn!(%error, "no thread for device I/O");
             }
@@ -199,7 +199,7 @@ impl Workers {
     }
 }
 
-/// Completes `io` on a worker, which then keeps the first blocking call that follows.
+/// Completes `io` on a worker, which then retains the first blocking call that follows.
 pub(super) fn complete_on_worker(io: DeviceIo, result: Result<(), rustix::io::Errno>) {
     KEPT.with_borrow_mut(|kept| *kept = Kept::Nothing);
     io.complete(result, super::Place::Here);
