@@ -1,5 +1,5 @@
-//! Who may do what with an object that has an access control list of its own. The decisions are those of ZFS in Linux's kernel
-//! (`zfs_zaccess` and those around it). An object whose list says the same as its mode is judged by the mode.
+//! Access decisions for objects that have an access control list of their own. They follow ZFS in the Linux kernel
+//! (`zfs_zaccess` and related functions). An object with a trivial list is judged by its mode.
 
 use file_system::acl::right;
 use file_system::{Attributes, Done, FileError, Identity, Kind, Permissions, SetAttributes};
@@ -9,10 +9,10 @@ use crate::acl::Rights;
 
 const SET_USER_ID: u32 = 0o4000;
 
-/// What a directory is used for.
+/// The access to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Names are looked up. Whether one may be taken away depends on what it names, too.
+    /// Names are looked up. The right to remove a name also depends on the object that it names.
     LookUp,
     /// A name is entered for an object of a kind.
     Enter(Kind),
@@ -30,11 +30,11 @@ pub(crate) enum Reach {
     },
 }
 
-/// An object as somebody sees it.
+/// An object as seen by a requester.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
     pub attributes: Attributes,
-    /// What its list says of whoever it is; nothing where the mode decides.
+    /// The requester's rights by its list; `None` where the mode decides.
     rights: Option<Rights>,
 }
 
@@ -59,7 +59,7 @@ impl Judged {
         who.uid == 0 || who.uid == self.attributes.uid
     }
 
-    /// What `who` may do.
+    /// The rights of `who`.
     pub(crate) fn permissions(&self, who: &Identity) -> Permissions {
         match self.rights {
             Some(rights) => rights.permissions(),
@@ -84,7 +84,7 @@ impl Judged {
         }
     }
 
-    /// Whether `who` may take the name of `object` out of this directory. What the object itself says of that comes first.
+    /// Whether `who` may remove the name of `object` from this directory. The object's own list is evaluated first.
     pub(crate) fn check_removal(&self, object: &Self, who: &Identity) -> Done {
         match object.rights {
             Some(rights) if rights.refuses(right::DELETE) => return Err(FileError::Access),
@@ -129,7 +129,7 @@ impl Judged {
         };
         let is_owner = self.owns(who);
         if let Some(mode) = changes.mode {
-            // Nobody lets others run a file as its owner but the owner.
+            // Only the owner can allow other users to execute a file as its owner.
             let may = rights.may(right::WRITE_ACL) && mode & SET_USER_ID == 0;
             if !is_owner && !may {
                 return Err(FileError::NotPermitted);

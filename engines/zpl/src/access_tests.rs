@@ -1,4 +1,4 @@
-//! Each right, allowed, denied and not mentioned, and what somebody may do then.
+//! Tests each right as allowed, denied and not mentioned, and the resulting permissions.
 
 use super::*;
 use crate::acl;
@@ -60,18 +60,18 @@ const EACH: [u32; 14] = [
     right::SYNCHRONIZE,
 ];
 
-/// What is tried, of a file or of a directory.
+/// The operation under test, on a file or a directory.
 struct Try {
     what: &'static str,
     kind: Kind,
     run: fn(&Judged, &Identity) -> Done,
     /// Rights that are enough, where no other one is mentioned.
     enough: u32,
-    /// Of all rights those without which it fails, where all others are allowed.
+    /// The rights without which it fails, given all remaining ones.
     needs: u32,
     /// And those that must not be denied.
     not_denied: u32,
-    /// What it fails with.
+    /// The error it fails with.
     error: FileError,
 }
 
@@ -206,7 +206,7 @@ fn each_right_decides_about_what_is_its_own_and_nothing_else() {
     }
 }
 
-/// The table of `zfs_zaccess_delete`, with what the directory's list leaves open.
+/// The table of `zfs_zaccess_delete`, for rights that the directory's list does not mention.
 #[test]
 fn names_go_by_what_the_object_says_and_then_by_the_directory() {
     use right::{DELETE, DELETE_CHILD, WRITE};
@@ -370,7 +370,7 @@ fn the_owner_and_root_keep_what_is_theirs() {
     }
 }
 
-/// The mode and the list that says the same, for everybody, and for all that is asked.
+/// A mode and its trivial list agree for every requester and every right.
 #[test]
 fn a_mode_and_its_list_decide_alike() {
     let everybody = [

@@ -1,5 +1,5 @@
-//! Access control lists as they are stored: NFSv4 entries (`sys/zfs_acl.h`). A list that says the same as the mode is
-//! *trivial*.
+//! Access control lists in their on-disk format: NFSv4 entries (`sys/zfs_acl.h`). A list that is equivalent to the mode
+//! is *trivial*.
 
 use file_system::acl::{Entry, Who, flag, of_mode, right};
 use file_system::{Attributes, Identity, Kind, Permissions};
@@ -19,14 +19,14 @@ const NOBODY: u32 = 65_534;
 
 /// Bytes of an entry for the owner, the group or everyone.
 const ENTRY_BYTES: usize = 8;
-/// And of one that names somebody.
+/// The size of an entry that names a user or group.
 const NAMED_BYTES: usize = 16;
 /// And of one with GUIDs.
 const GUIDS_BYTES: usize = 48;
 /// Bytes of an entry in a record of the log (`ace_t`).
 pub const LOGGED_BYTES: usize = 12;
 
-/// The trivial list of a mode, as it is stored on this machine.
+/// The trivial list of a mode, in its on-disk format on this host.
 pub fn trivial(mode: u32, kind: Kind) -> Vec<u8> {
     encode(&of_mode(mode, kind).list())
 }
@@ -77,7 +77,8 @@ pub fn encode(list: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// What is stored as a list, as far as it allows and denies. Whom only an identity mapper knows is nobody. `None`: it is damaged.
+/// Decodes the allow and deny entries of a stored list. Users that only an identity mapper can resolve become nobody.
+/// Returns `None` if it is damaged.
 pub fn decode(list: &[u8]) -> Option<Vec<Entry>> {
     let (mut entries, mut rest) = (Vec::new(), list);
     while !rest.is_empty() {
@@ -106,7 +107,7 @@ pub fn encode_logged(list: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// The same back. `None`: it has what no list here has.
+/// The reverse. Returns `None` if it has entries that no list written here has.
 pub fn decode_logged(bytes: &[u8]) -> Option<Vec<Entry>> {
     let entries = bytes.chunks(LOGGED_BYTES).map(|entry| {
         let entry: &[u8; LOGGED_BYTES] = entry.try_into().ok()?;
@@ -117,12 +118,13 @@ pub fn decode_logged(bytes: &[u8]) -> Option<Vec<Entry>> {
     entries.collect()
 }
 
-/// What a list says of the rights of somebody. Of each right the first entry that mentions it decides; what none mentions is in neither.
+/// The rights that a list assigns to a requester. For each right, the first entry that mentions it decides; a right
+/// that is not mentioned is in neither set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// What is allowed: bits of [`right`].
+    /// The allowed rights: bits of [`right`].
     pub allowed: u32,
-    /// What is denied.
+    /// The denied rights.
     pub denied: u32,
 }
 
@@ -132,13 +134,14 @@ impl Rights {
         self.allowed & mask == mask
     }
 
-    /// Whether something of `mask` is denied.
+    /// Whether any right of `mask` is denied.
     pub const fn refuses(self, mask: u32) -> bool {
         self.denied & mask != 0
     }
 
-    /// What follows for an object, of whichever kind. Names go by the right to take them away or the one to enter files, unless
-    /// one of these is denied. Extended attributes go by the right to the contents, unless their own is denied.
+    /// The resulting permissions for an object of any kind. Removing names requires the delete-child right or the
+    /// add-file right, unless one of these is denied. Extended attributes require the right to the contents, unless
+    /// their own right is denied.
     pub const fn permissions(self) -> Permissions {
         const REMOVES: u32 = right::DELETE_CHILD | right::WRITE;
         Permissions {
@@ -153,13 +156,13 @@ impl Rights {
     }
 }
 
-/// What a list allows `who` with an object. What it does not mention is not allowed, and neither is anything behind bytes that
-/// are no entry.
+/// The rights that a list grants `who` on an object. A right that it does not mention is not granted, nor is one from
+/// bytes after an invalid entry.
 pub fn permitted(list: &[u8], attributes: &Attributes, who: &Identity) -> Permissions {
     rights(list, attributes, who).permissions()
 }
 
-/// The rights that a list gives `who`.
+/// The rights that a list assigns to `who`.
 pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> Rights {
     let mut rights = Rights::default();
     let mut rest = list;
@@ -174,7 +177,7 @@ pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> Rights {
             }),
             _ => false,
         };
-        // What is not passed on by a file is about the file, whatever its flags say.
+        // An entry of a file applies to the file even if its flags say inherit-only.
         let is_passed_on_only =
             attributes.kind == Kind::Directory && u32::from(flags) & flag::ONLY != 0;
         if !applies || is_passed_on_only {
@@ -229,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Every mode, and everybody's place in it: the list says what the mode says.
+    /// For every mode and every class of requester, the list is equivalent to the mode.
     #[test]
     fn a_trivial_list_allows_what_its_mode_allows() {
         let identity = |uid, gid| Identity {
@@ -346,7 +349,7 @@ mod tests {
         let logged = encode_logged(&entries);
         assert_eq!(decode_logged(&logged), Some(entries));
         assert_eq!(decode_logged(&logged[1..]), None);
-        // An entry for the owner, as `ace_t` has it: who, mask, flags, type.
+        // An entry for the owner, in the layout of `ace_t`: who, mask, flags, type.
         let words = [0xff, 0xff, 0xff, 0xff, 0xff, 1, 0x1f, 0, 0, 0x10, 0, 0];
         assert!(cfg!(target_endian = "big") || logged[..LOGGED_BYTES] == words);
         // One that audits.

@@ -1,5 +1,5 @@
-//! What becomes of access control lists: when a mode is set (`aclmode`), and in what is made in a directory (`aclinherit`). The rules are
-//! those of a kernel, because each replays what the other one logged.
+//! The changes of access control lists: when a mode is set (`aclmode`), and on creation in a directory (`aclinherit`).
+//! The rules are those of the kernel, because each of the two replays the other one's log.
 
 use file_system::acl::{Entry, Who, flag, mode_of, of_mode, right};
 use file_system::{Done, FileError, Kind};
@@ -13,8 +13,8 @@ fn is_special(entry: &Entry) -> bool {
     matches!(entry.who, Who::Owner | Who::Group | Who::Everyone)
 }
 
-/// A list after a mode was set. `splits`: what owner, group and everyone pass on stays, and says nothing of the directory itself any more.
-/// `trims`: nobody is allowed more than the group.
+/// A list after a mode was set. `splits`: inheritable entries of owner, group and everyone stay as inherit-only
+/// entries. `trims`: no entry allows more than the group's permissions.
 fn with_mode(list: &[Entry], mode: u32, kind: Kind, splits: bool, trims: bool) -> Vec<Entry> {
     let of_mode = of_mode(mode, kind);
     let [_, group, _] = of_mode.last;
@@ -37,7 +37,8 @@ fn with_mode(list: &[Entry], mode: u32, kind: Kind, splits: bool, trims: bool) -
     all
 }
 
-/// What an object of a kind, and of a mode that was asked for, gets of its directory's list; whether its mode is to be put into it.
+/// The entries that a new object of a kind and a requested mode inherits from its directory's list, and whether the
+/// mode is to be merged into them.
 fn passed_on(list: &[Entry], mode: u32, kind: Kind, how: Inheriting) -> (Vec<Entry>, bool) {
     let is_directory = kind == Kind::Directory;
     let passes_all = matches!(how, Inheriting::Passthrough | Inheriting::PassthroughX);
@@ -103,7 +104,7 @@ pub(crate) fn flags_with(flags: u64, list: &[Entry], stored: &Stored) -> u64 {
         })
 }
 
-/// The mode that a list gives an object.
+/// The mode that a list implies for an object.
 pub(crate) fn mode_with(list: &[Entry], stored: &Stored) -> u64 {
     let id = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
     let permissions = mode_of(list, (id(stored.uid), id(stored.gid)));
@@ -117,7 +118,7 @@ impl<O: Objects> Zpl<O> {
         acl::decode(&list.map_err(failure)?).ok_or(FileError::Io)
     }
 
-    /// The list of an object whose mode is set to that of `after`.
+    /// The list of an object with its mode set to that of `after`.
     pub(crate) fn list_with_mode(
         &self,
         object: u64,
@@ -145,7 +146,7 @@ impl<O: Objects> Zpl<O> {
         ))
     }
 
-    /// The list of what is made in a directory, where that passes something on.
+    /// The list of a new object in a directory, where inheritance applies.
     pub(crate) fn list_of_new(
         &self,
         directory: u64,

@@ -1,12 +1,13 @@
-//! The list of extended attributes that an object has among its own attributes (`ZPL_DXATTR`): a list of names with bytes, in the
-//! form of XDR (`sys/nvpair.h`, encoding 1). Kernel ZFS writes it with `xattr=sa`, and reads it whatever that property says.
+//! The extended attributes stored among an object's own attributes (`ZPL_DXATTR`): an nvlist of names with bytes, in
+//! XDR form (`sys/nvpair.h`, encoding 1). Kernel ZFS writes it with `xattr=sa`, and reads it independently of that
+//! property.
 
 /// Most bytes of a value that is kept so (`DXATTR_MAX_ENTRY_SIZE`).
 pub const VALUE_BYTES_MAX: usize = 32 << 10;
-/// Most bytes of a whole list. What is larger an attribute cannot have.
+/// Maximum bytes of a whole list. A larger attribute cannot be stored there.
 pub const LIST_BYTES_MAX: usize = 65_528;
 
-/// Encoding XDR, byte order of this machine: a reader looks at the first only.
+/// Encoding XDR, byte order of this host: a reader checks only the first.
 const HEADER: [u8; 4] = [1, 1, 0, 0];
 /// `NV_VERSION`.
 const VERSION: u32 = 0;
@@ -14,7 +15,7 @@ const VERSION: u32 = 0;
 const FLAGS: u32 = 1;
 /// `DATA_TYPE_BYTE_ARRAY`.
 const BYTES: u32 = 10;
-/// A pair in memory before its name (`nvpair_t`). The list says how much memory it takes.
+/// A pair in memory before its name (`nvpair_t`). The list includes its size in memory.
 const PAIR_BYTES: usize = 16;
 
 /// Names with their values.
@@ -29,7 +30,7 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(*word))
     }
 
-    /// Bytes, and what fills them up to whole words.
+    /// Bytes, with padding to a multiple of four bytes.
     fn bytes(&mut self, length: u32) -> Option<&'a [u8]> {
         let length = usize::try_from(length).ok()?;
         let bytes = self.0.get(..length)?;
@@ -38,7 +39,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Understands a list. `None`: it is damaged, or has what no extended attribute is.
+/// Decodes a list. Returns `None` if it is damaged or has pairs that are not extended attributes.
 pub fn decode(bytes: &[u8]) -> Option<List<'_>> {
     let (header, rest) = bytes.split_first_chunk::<4>()?;
     if header[0] != HEADER[0] {

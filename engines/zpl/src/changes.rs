@@ -23,7 +23,7 @@ const SET_GROUP_ID: u64 = 0o2000;
 /// Bytes of where a link leads (`PATH_MAX` of Linux, less its NUL).
 const LINK_BYTES_MAX: usize = 4095;
 
-/// What is longer is freed in several transactions: a crash may leave part of it done.
+/// A longer range is freed in several transactions: after a crash part of it may be done.
 pub(crate) const LARGE_BYTES: u64 = 16 << 20;
 
 /// A new object before it has a number.
@@ -34,13 +34,13 @@ pub(crate) struct NewObject<'a> {
     pub claims: Option<u64>,
     /// The list that it has to have, whatever its directory passes on. It is in the record of its creation.
     pub list: Option<Vec<Entry>>,
-    /// What the record of its creation leaves out.
+    /// The attributes that the record of its creation omits.
     pub then: Option<Setting>,
 }
 
 impl NewObject<'_> {
-    /// What logs the creation, whose record has the list: no crash comes between the two. The last record has the receipt, for whoever
-    /// replays all of them.
+    /// The log records of a creation; the first one has the list, so that no crash separates the two. The last one has
+    /// the receipt, for a replay of all of them.
     fn logged(&self, first: Creation<'_>, receipt: Option<&Receipt>) -> Vec<Step<'static>> {
         let list = self.list.as_deref().map(acl::encode_logged);
         let first = Record::Create(Creation {
@@ -56,7 +56,7 @@ impl NewObject<'_> {
     }
 }
 
-/// What a directory becomes when entries come or go, and when directories do.
+/// A directory's attributes after entries, or subdirectories, were added or removed.
 pub(crate) fn with_entries(directory: &Stored, entries: i64, directories: i64) -> Stored {
     let time = now_after(directory.ctime);
     Stored {
@@ -87,7 +87,8 @@ pub(crate) fn logged_with(
     step
 }
 
-/// The same: whether it is about the object that a step before makes, and of a write the generation of the file.
+/// Like `logged`, with `is_new`: whether the record is about the object that an earlier step creates, and for a write
+/// the generation of the file.
 fn logged_as(record: &Record<'_>, is_new: bool, generation: u64) -> Step<'static> {
     let (kind, body) = record.encode();
     Step::Log {
@@ -98,7 +99,7 @@ fn logged_as(record: &Record<'_>, is_new: bool, generation: u64) -> Step<'static
     }
 }
 
-/// An object before and after what was set.
+/// An object before and after a change of attributes.
 pub(crate) fn changed(before: &Stored, set: &Stored) -> Done<Changed> {
     Ok(Changed {
         before: attributes_of(before)?,
@@ -122,7 +123,7 @@ fn time_to_set(time: Option<SetTime>, now: StoredTime) -> Option<StoredTime> {
     })
 }
 
-/// Kind, permissions, link and device of what is to be made.
+/// Kind, permissions, link target and device of an object to be created.
 fn shape<'a>(what: &Make<'a>) -> (Kind, u64, Option<&'a [u8]>, u64) {
     match what {
         Make::File => (Kind::File, 0o644, None, 0),
@@ -179,7 +180,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// Makes an object. The names, and the directory, are locked.
+    /// Creates an object. The caller has locked the names and the directory.
     pub(crate) fn create(
         &self,
         (directory, parent): (u64, &Stored),
@@ -202,7 +203,7 @@ impl<O: Objects> Zpl<O> {
             }
             None => acl::trivial((stored.mode & 0o777) as u32, kind),
         };
-        // Later blocks have the size of the first, which cannot grow any more when somebody has read behind it.
+        // The block size is fixed by the first block, which cannot grow after a read beyond it.
         if kind == Kind::File {
             stored.block_size = stored.size.min(self.objects.record_size());
         }
@@ -256,8 +257,8 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
-    /// Whether an object may get a name in a directory: not if that gives its own project to what is made there, and the object has another
-    /// one. Else a user would put a file out of reach of the project's quota.
+    /// Whether an object may get a name in a directory: not if the directory's project is inherited and the object has
+    /// another one. A user could otherwise bypass the project's quota.
     pub(crate) fn check_project(&self, directory: &Stored, object: &Stored) -> Done {
         let project = |stored: &Stored| match stored.has.has(Has::PROJECT) {
             true => stored.project,
@@ -295,7 +296,7 @@ impl<O: Objects> Zpl<O> {
             return Err(FileError::Exists);
         }
         self.check_project(&parent, &stored)?;
-        // What lost its last name is on its way out, though somebody holds it.
+        // An object without a name is being removed, even if it is held.
         if stored.links == 0 {
             return Err(FileError::Stale);
         }
@@ -390,7 +391,7 @@ impl<O: Objects> Zpl<O> {
         changed(&stored, &set)
     }
 
-    /// The list that an object gets by a change of its mode. What follows from a list is put into `set`.
+    /// The object's list after a change of its mode. Attributes that follow from a list are added to `set`.
     fn list_after(
         &self,
         object: u64,
@@ -451,7 +452,7 @@ impl<O: Objects> Zpl<O> {
         changed(&stored, &set)
     }
 
-    /// The step that makes a range a hole; what is too large for it is done before.
+    /// The step that punches a hole; a range that is too large for it is freed before.
     fn hole(
         &self,
         object: u64,
@@ -474,7 +475,8 @@ impl<O: Objects> Zpl<O> {
         }))
     }
 
-    /// In a replay: frees a range but for what later records are about that have no bytes. Whether there are such.
+    /// In a replay: frees a range except the parts that later records without bytes refer to. Returns whether there are
+    /// any.
     fn free_parts(&self, object: u64, offset: u64, length: Option<u64>) -> Done<bool> {
         let end = length.map_or(u64::MAX, |length| offset + length);
         let Some(parts) = self.lock_later_writes().parts(object, offset, end) else {
@@ -569,7 +571,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// Writes in one transaction. `range` is what the file gets of it: its end may be before that of the bytes.
+    /// Writes in one transaction. `range` is the part that is written to the file: it may be shorter than the bytes.
     pub(crate) fn write_piece(
         &self,
         object: u64,
@@ -619,7 +621,7 @@ impl<O: Objects> Zpl<O> {
         Ok(set)
     }
 
-    /// Takes away what does not stay with other contents.
+    /// Clears the set-ID bits and attributes that a change of contents invalidates.
     fn strip_set_ids(&self, object: u64, stored: &Stored) -> Done {
         let mode = u64::from(without_set_id(stored.mode as u32));
         if mode == stored.mode {
@@ -654,7 +656,7 @@ impl<O: Objects> Zpl<O> {
         if length == 0 {
             return Ok(());
         }
-        // A large hole is made in several transactions: whoever runs the file never does so as its owner with some of it gone.
+        // A large hole is punched in several transactions: the set-ID bits must be cleared before the first.
         self.strip_set_ids(node.object, &stored)?;
         let hole = self.hole(node.object, &stored, (offset, Some(length)))?;
         let time = now_after(stored.ctime);
@@ -709,7 +711,7 @@ fn check_size(kind: Kind, size: u64) -> Done {
     }
 }
 
-/// What changes become: attributes to store, and the record that says so.
+/// Translates changes into the attributes to store and the log record.
 fn setting(object: u64, stored: &Stored, changes: &SetAttributes, mode: u32) -> (Stored, Setting) {
     let time = now_after(stored.ctime);
     let mode = stored.mode & TYPE_MASK | u64::from(mode) & MODE_MASK;
@@ -761,7 +763,7 @@ fn setting(object: u64, stored: &Stored, changes: &SetAttributes, mode: u32) -> 
     (set, record)
 }
 
-/// What a new object is like.
+/// The attributes of a new object.
 fn new_object<'a>(
     who: &Identity,
     directory: u64,
@@ -806,7 +808,7 @@ fn new_object<'a>(
     if let Some(size) = rest.size {
         check_size(kind, size)?;
     }
-    // Also by somebody who is not in the group of the directory.
+    // Also when the requester is not in the group of the directory.
     let mode = mode_after(&attributes, who, &rest) | inherited as u32;
     let (set, mut then) = setting(0, &first, &rest, mode);
     let mut stored = merged(&first, &set);
@@ -828,7 +830,7 @@ pub(crate) fn may_have_project(mode: u64) -> bool {
     matches!(kind_of(mode), Some(Kind::File | Kind::Directory))
 }
 
-/// Attributes of an object that nobody has changed yet.
+/// Attributes of a new object.
 pub(crate) fn fresh(
     directory: u64,
     (mode, uid, gid): (u64, u64, u64),
@@ -862,7 +864,7 @@ pub(crate) fn fresh(
     if is_device {
         stored.has = stored.has.with(Has::DEVICE);
     }
-    // What is in a directory of extended attributes is part of one.
+    // An object in an extended-attribute directory is part of an attribute.
     stored.flags |= parent.flags & flag::EXTENDED;
     let inherits = parent.flags & flag::PROJECT_INHERITS != 0 && parent.has.has(Has::PROJECT);
     if may_have_project(mode) && inherits {
@@ -917,7 +919,7 @@ mod tests {
         records.collect()
     }
 
-    /// Between two records a crash would leave the object with what its directory passes on.
+    /// A crash between two records would leave the object with the inherited list.
     #[test]
     fn an_object_and_its_list_are_one_record_which_has_the_receipt() {
         for mode in [0o100_644, 0o040_755, 0o010_644] {

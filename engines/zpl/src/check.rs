@@ -1,8 +1,8 @@
-//! Looks through a file system for what does not fit together: names that lead nowhere, objects that no name leads to, counts of
-//! names and entries, directories that do not hang below the root, contents beyond the end of a file.
+//! Checks a file system for inconsistencies: dangling names, objects without a name, wrong counts of names and entries,
+//! directories that are not connected to the root, contents beyond the end of a file.
 //!
-//! Nothing is changed. Nobody else may change the file system meanwhile, so it is done on a snapshot. It takes bounded memory: names
-//! are counted for a range of objects at a time, and all directories are read again for the next range.
+//! The check changes no data. The file system must not change during the check, so it runs on a snapshot. Its memory is
+//! bounded: names are counted for a range of objects at a time, and all directories are read again for the next range.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::file_system::TEXT_BYTES_MAX;
 use crate::objects::{Has, ObjectError, Objects, Stored, Text};
 use crate::path::path;
 
-/// Objects whose names are counted at a time: 64 MiB.
+/// Number of objects per counting pass: 64 MiB of counters.
 const COUNTED_MAX: u64 = 16 << 20;
 /// Entries of a directory that are read at a time.
 const ENTRIES_MAX: usize = 1024;
@@ -36,9 +36,9 @@ const ENTRY_TYPE_SHIFT: u32 = 60;
 /// Why a check ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Whoever is told did not want to hear more.
+    /// The consumer of the reports cancelled the check.
     Canceled,
-    /// Something cannot be read.
+    /// A read failed.
     Failed(ObjectError),
 }
 
@@ -48,7 +48,7 @@ impl From<ObjectError> for Ended {
     }
 }
 
-/// Tells what does not fit; `tell` answers whether to go on.
+/// Reports inconsistencies; `tell` returns whether to continue.
 pub fn check<O: Objects>(
     objects: &O,
     tell: &mut dyn FnMut(Told) -> bool,
@@ -208,10 +208,10 @@ impl<'a, O: Objects> Check<'a, O> {
         }
     }
 
-    /// What an object says by itself.
+    /// Checks an object on its own.
     fn judge_alone(&mut self, object: u64, stored: &Stored) -> Result<(), Ended> {
         if !stored.has.has(Has::ESSENTIAL) {
-            return self.fault(object, "lacks attributes that everything has".to_owned());
+            return self.fault(object, "is without required attributes".to_owned());
         }
         self.judge_list(object, stored)?;
         match kind_of(stored.mode) {
@@ -229,7 +229,7 @@ impl<'a, O: Objects> Check<'a, O> {
         }
     }
 
-    /// A list that says more than the mode has to be one.
+    /// A non-trivial list must be valid.
     fn judge_list(&mut self, object: u64, stored: &Stored) -> Result<(), Ended> {
         if stored.flags & flag::ACL_TRIVIAL != 0 {
             return Ok(());
@@ -237,7 +237,7 @@ impl<'a, O: Objects> Check<'a, O> {
         match self.objects.text(object, Text::Acl, TEXT_BYTES_MAX) {
             Ok(list) if acl::decode(&list).is_none() => self.fault(
                 object,
-                "has an access control list that makes no sense".to_owned(),
+                "has an invalid access control list".to_owned(),
             ),
             Ok(_) | Err(ObjectError::Missing) => Ok(()),
             Err(error) => Err(error.into()),
@@ -263,7 +263,7 @@ impl<'a, O: Objects> Check<'a, O> {
             Ok(text) => self.fault(
                 object,
                 format!(
-                    "says that it leads to {} bytes, and has {}",
+                    "has a target of {} bytes, and {} are stored",
                     stored.size,
                     text.len()
                 ),
@@ -275,7 +275,7 @@ impl<'a, O: Objects> Check<'a, O> {
         }
     }
 
-    /// Visits the objects that a directory names, and judges the entries if it is asked to.
+    /// Visits the objects that a directory names, and checks the entries on request.
     fn directory(
         &mut self,
         object: u64,
@@ -306,14 +306,14 @@ impl<'a, O: Objects> Check<'a, O> {
             let said = stored.size.saturating_sub(2);
             self.fault(
                 object,
-                format!("says that it has {said} entries, and has {entries}"),
+                format!("counts {said} entries, and has {entries}"),
             )?;
         }
         if stored.links != 0 && stored.links != directories.saturating_add(2) {
             let said = stored.links.saturating_sub(2);
             self.fault(
                 object,
-                format!("says that it has {said} directories, and has {directories}"),
+                format!("counts {said} directories, and has {directories}"),
             )?;
         }
         Ok(())
@@ -348,13 +348,13 @@ impl<'a, O: Objects> Check<'a, O> {
         let kind = kind_of(stored.mode);
         let told = entry.value >> ENTRY_TYPE_SHIFT;
         if kind.is_some_and(|kind| told != 0 && told != type_of(kind) >> 12) {
-            let what = format!("has the name {name:?} with another type than what it leads to");
+            let what = format!("has the name {name:?} with a type other than its object's");
             self.fault(directory, what)?;
         }
         let is_hidden = |stored: &Stored| stored.flags & flag::EXTENDED != 0;
         if is_hidden(&stored) != is_hidden(of) {
             let what =
-                format!("has the name {name:?}, which leads to what is hidden, or out of it");
+                format!("has the name {name:?}, which crosses the border of hidden objects");
             self.fault(directory, what)?;
         }
         if kind != Some(Kind::Directory) {
@@ -363,14 +363,14 @@ impl<'a, O: Objects> Check<'a, O> {
         if stored.parent != directory {
             let parent = stored.parent;
             let what = format!(
-                "is in directory {directory} by the name {name:?}, and says that it is in {parent}"
+                "is in directory {directory} by the name {name:?}, but its parent is {parent}"
             );
             self.fault(target, what)?;
         }
         Ok(true)
     }
 
-    /// As many names as it says.
+    /// Compares the number of names with the link count.
     fn judge_names(&mut self, object: u64, stored: &Stored, names: u32) -> Result<(), Ended> {
         let (names, links) = (u64::from(names), stored.links);
         let is_directory = kind_of(stored.mode) == Some(Kind::Directory);
@@ -391,7 +391,7 @@ impl<'a, O: Objects> Check<'a, O> {
                     object,
                     "has no name, and is not listed to be removed".to_owned(),
                 ),
-                _ => self.fault(object, format!("says that it has no name, and has {names}")),
+                _ => self.fault(object, format!("has a link count of 0, and {names} names")),
             };
         }
         match names {
@@ -402,12 +402,13 @@ impl<'a, O: Objects> Check<'a, O> {
             ),
             _ => self.fault(
                 object,
-                format!("says that it has {wanted} names, and has {names}"),
+                format!("counts {wanted} names, and has {names}"),
             ),
         }
     }
 
-    /// Whether the parents of a directory lead to the root. Those of attributes lead to what has them.
+    /// Whether the chain of a directory's parents reaches the root. The parent of an attribute directory is the object
+    /// with the attributes.
     fn hangs_below_root(&mut self, directory: u64) -> Result<bool, Ended> {
         let (mut at, mut way) = (directory, Vec::new());
         let hangs = loop {

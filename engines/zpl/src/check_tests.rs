@@ -177,7 +177,7 @@ impl Objects for Maps {
     }
 }
 
-/// What is told of it, with so many objects counted at a time.
+/// The reports of a check with the given number of objects per pass.
 fn told(maps: &Maps, counted_max: u64) -> (Summary, Vec<String>) {
     let mut faults = Vec::new();
     let mut tell = |told| {
@@ -209,7 +209,7 @@ fn what_fits_together_has_no_fault_however_few_are_counted_at_a_time() {
     }
 }
 
-/// A change of a file system, and what is said of it.
+/// A damage to a file system, and the expected reports.
 type Damage = (fn(&mut Maps), &'static [&'static str]);
 
 #[test]
@@ -217,7 +217,7 @@ fn each_damage_is_told_with_its_place() {
     let damages: &[Damage] = &[
         (
             |maps| maps.at(40).links = 3,
-            &["/file says that it has 3 names, and has 2"],
+            &["/file counts 3 names, and has 2"],
         ),
         (
             |maps| {
@@ -233,17 +233,17 @@ fn each_damage_is_told_with_its_place() {
                     .remove("link");
             },
             &[
-                "/directory says that it has 2 entries, and has 1",
+                "/directory counts 2 entries, and has 1",
                 "object 42 cannot be reached: no directory names it",
             ],
         ),
         (
             |maps| maps.at(ROOT).links = 2,
-            &["/ says that it has 0 directories, and has 1"],
+            &["/ counts 0 directories, and has 1"],
         ),
         (
             |maps| maps.at(41).parent = 40,
-            &["object 41 is in directory 34 by the name \"directory\", and says that it is in 40"],
+            &["object 41 is in directory 34 by the name \"directory\", but its parent is 40"],
         ),
         (
             |maps| {
@@ -259,7 +259,7 @@ fn each_damage_is_told_with_its_place() {
         ),
         (
             |maps| maps.at(42).size = 5,
-            &["/directory/link says that it leads to 5 bytes, and has 4"],
+            &["/directory/link has a target of 5 bytes, and 4 are stored"],
         ),
         (
             |maps| {
@@ -269,7 +269,7 @@ fn each_damage_is_told_with_its_place() {
         ),
         (
             |maps| maps.at(46).mode = 0o140_600,
-            &["/directory has the name \"third\" with another type than what it leads to"],
+            &["/directory has the name \"third\" with a type other than its object's"],
         ),
         (
             |maps| maps.at(40).has = Has::NEW,
@@ -277,7 +277,7 @@ fn each_damage_is_told_with_its_place() {
         ),
         (
             |maps| maps.at(46).has = Has::MODE,
-            &["/directory/third lacks attributes that everything has"],
+            &["/directory/third is without required attributes"],
         ),
         (
             |maps| {
@@ -285,7 +285,7 @@ fn each_damage_is_told_with_its_place() {
                 maps.lists
                     .insert(46, crate::acl::trivial(0o755, Kind::File));
             },
-            &["/file has an access control list that makes no sense"],
+            &["/file has an invalid access control list"],
         ),
         (
             // Two directories in each other.

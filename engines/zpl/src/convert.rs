@@ -1,4 +1,4 @@
-//! Attributes as they are stored, and as they are told.
+//! Converts between stored attributes and those of the interface.
 
 use file_system::{Attributes, Done, FileError, Kind, Time};
 
@@ -11,7 +11,7 @@ pub const MODE_MASK: u64 = 0o7777;
 /// The number in a directory's entry; the type is in the upper four bits.
 const ENTRY_OBJECT: u64 = (1 << 48) - 1;
 const ENTRY_TYPE_SHIFT: u32 = 60;
-/// Who owns what an identity mapper would have to name.
+/// The owner of objects that belong to a user of an identity mapper.
 const NOBODY: u32 = 65_534;
 const DEVICE_MINOR_BITS: u32 = 20;
 
@@ -79,7 +79,7 @@ fn id_of(stored: u64) -> u32 {
     u32::try_from(stored).unwrap_or(NOBODY)
 }
 
-/// A time as it is told.
+/// Converts a stored time.
 pub fn time_of(stored: StoredTime) -> Time {
     Time {
         // Years before 1970 are negative.
@@ -109,7 +109,7 @@ pub fn now_after(before: StoredTime) -> StoredTime {
     stored_time(Time::now().max(next))
 }
 
-/// What is told of an object.
+/// Converts the attributes of an object.
 pub fn attributes_of(stored: &Stored) -> Done<Attributes> {
     let kind = kind_of(stored.mode).filter(|_| stored.has.has(Has::ESSENTIAL));
     let changed = time_of(stored.ctime);
@@ -136,7 +136,7 @@ pub fn attributes_of(stored: &Stored) -> Done<Attributes> {
     })
 }
 
-/// `stored` after what `set` has was set.
+/// `stored` with the attributes of `set` applied.
 pub fn merged(stored: &Stored, set: &Stored) -> Stored {
     let mut after = *stored;
     let has = |which| set.has.has(which);
@@ -169,7 +169,8 @@ pub fn merged(stored: &Stored, set: &Stored) -> Stored {
     after
 }
 
-/// What a failure of the pool means to whoever asked for a file. What is missing is no more.
+/// Translates a failure of the pool for the requester of a file operation. A missing object counts
+/// as stale.
 pub fn failure(error: ObjectError) -> FileError {
     match error {
         ObjectError::Missing => FileError::Stale,

@@ -24,8 +24,8 @@ enum Place {
     File { name: Vec<u8>, object: u64 },
 }
 
-/// What attributes are called that are no user's, in the systems that have them. As in a kernel, none of these is taken for an attribute of
-/// a user that another system has written without a prefix.
+/// Prefixes of attributes that are not user attributes, on the systems that have them. As in the kernel, none of these
+/// is treated as a user attribute that another system has written without a prefix.
 const OTHER_PREFIXES: [&[u8]; 5] = [PREFIX, b"system.", b"security.", b"trusted.", b"freebsd:"];
 
 /// The names by which an attribute may be kept: that with the prefix, and that of systems without one.
@@ -73,7 +73,7 @@ impl<O: Objects> Zpl<O> {
             return Ok(None);
         }
         for name in names_of(full) {
-            // What has no name in a directory is not in one.
+            // A name that is invalid in a directory cannot be found there.
             if name.contains(&b'/') {
                 continue;
             }
@@ -134,7 +134,8 @@ impl<O: Objects> Zpl<O> {
         Ok(names)
     }
 
-    /// As [`FileSystem::set_extended`](file_system::FileSystem::set_extended), or takes the attribute away without a value.
+    /// Like [`FileSystem::set_extended`](file_system::FileSystem::set_extended); without a value it removes the
+    /// attribute.
     pub(crate) fn change_extended(
         &self,
         who: &Identity,
@@ -152,7 +153,7 @@ impl<O: Objects> Zpl<O> {
             let _changing = self.locks.change(&[node.object]);
             let stored = self.live(node)?;
             self.check_kept(&stored)?;
-            // Linux gives attributes of users to nothing else, and shows none.
+            // Linux supports user attributes only on these, and shows none on other objects.
             if !matches!(attributes_of(&stored)?.kind, Kind::File | Kind::Directory) {
                 return Err(FileError::NotPermitted);
             }
@@ -175,7 +176,8 @@ impl<O: Objects> Zpl<O> {
         Ok(told)
     }
 
-    /// Changes the list, and takes the attribute out of the directory if it was there. What is to be freed then.
+    /// Changes the list, and removes the attribute from the directory if it was there. Returns the objects to be freed
+    /// afterwards.
     fn store_extended(
         &self,
         (object, stored): (u64, &Stored),
@@ -231,12 +233,12 @@ impl<O: Objects> Zpl<O> {
                 list: &packed,
             });
         }
-        // A replay stops at a record that takes away what is not there.
+        // A replay fails at a record that removes a missing attribute.
         let goes = |name: &&&[u8]| had.contains(*name) && (value.is_none() || **name != full);
         steps.extend(names.iter().filter(goes).map(|name| record(name, b"")));
         let is_empty = value.is_some_and(<[u8]>::is_empty);
         steps.extend(value.filter(|_| !is_empty).map(|value| record(full, value)));
-        // Whoever replays all records of the change keeps its receipt. An empty value is in no record.
+        // A replay of all records of the change stores its receipt. No record contains an empty value.
         if let (Some(Step::Log { body, .. }), Some(receipt), false) =
             (steps.last_mut(), receipt, is_empty)
         {
@@ -250,7 +252,7 @@ impl<O: Objects> Zpl<O> {
         Ok((changed(stored, &set)?, freed))
     }
 
-    /// What a record of the log says of one attribute in the list.
+    /// Replays a log record of one attribute in the list.
     pub(crate) fn replay_extended(
         &self,
         object: u64,

@@ -1,4 +1,5 @@
-//! A file system: looking, and what the changes share. The changes are in [`crate::changes`] and [`crate::removal`].
+//! A file system: read operations, and helpers shared by the changes. The changes are in [`crate::changes`] and
+//! [`crate::removal`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -38,7 +39,7 @@ const ATOMIC_WRITE_BYTES: u32 = WRITE_BYTES_MAX as u32;
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Bytes of an access control list, and of where a link leads.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
-/// What lies between a place in a directory and its cookie: low cookies mean something else in protocols.
+/// The offset between a position in a directory and its cookie: protocols reserve low cookies.
 const COOKIE_FIRST: u64 = 16;
 
 /// An open file system; see the crate's description.
@@ -47,16 +48,16 @@ pub struct Zpl<O> {
     facts: Facts,
     root: Node,
     quotas: Quotas,
-    /// Whoever changes names has it. It comes before the objects' locks.
+    /// Held during every change of names. Acquired before the objects' locks.
     names: Mutex<()>,
     receipts: Mutex<Receipts>,
     pub(crate) locks: Arc<ObjectLocks>,
-    /// The log is replayed: what it says was allowed.
+    /// The log is being replayed: its changes were authorised already.
     replaying: AtomicBool,
     later_writes: Mutex<LaterWrites>,
     holds: Mutex<Holds>,
     pub(crate) to_free: Mutex<ToFree>,
-    /// Sees to it that somebody frees what waits.
+    /// Starts the thread that frees the pending objects.
     pub(crate) begins_to_free: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -92,7 +93,7 @@ impl<O: Objects> Zpl<O> {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs steps, as [`Objects::change`], and keeps the receipt that their record has.
+    /// Applies steps, as [`Objects::change`], and stores the receipt of their record.
     pub(crate) fn change_once(
         &self,
         steps: Vec<Step<'_>>,
@@ -104,7 +105,7 @@ impl<O: Objects> Zpl<O> {
         };
         let noted = self.lock_receipts().note(&self.objects, receipt);
         let noted = match noted {
-            // What frees space must not need any, as the first receipt of a file system does.
+            // A change that frees space must not need any, which the first receipt of a file system does.
             Err(ObjectError::NoSpace | ObjectError::Quota) if frees => {
                 return self.objects.change(&steps, frees).map_err(failure);
             }
@@ -140,7 +141,7 @@ impl<O: Objects> Zpl<O> {
         later.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins or ends a replay.
+    /// Marks the start or the end of a replay.
     pub(crate) fn set_replaying(&self, is_replaying: bool) {
         self.replaying.store(is_replaying, Ordering::Relaxed);
     }
@@ -149,7 +150,7 @@ impl<O: Objects> Zpl<O> {
         self.replaying.load(Ordering::Relaxed)
     }
 
-    /// An object that has a name, or is held. What belongs to extended attributes is no object of its own.
+    /// An object that has a name, or is held. Objects that implement extended attributes are excluded.
     pub(crate) fn live(&self, node: Node) -> Done<Stored> {
         let stored = self.objects.stored(node.object).map_err(failure)?;
         let is_gone = stored.links == 0 && !self.is_held(node.object);
@@ -174,7 +175,7 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
-    /// An object as `who` sees it. A list that says the same as the mode is not read.
+    /// An object as `who` sees it. A trivial list is not read.
     pub(crate) fn judged(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Judged> {
         let attributes = attributes_of(stored)?;
         if stored.flags & flag::ACL_TRIVIAL != 0 || who.uid == 0 {
@@ -185,12 +186,12 @@ impl<O: Objects> Zpl<O> {
         Ok(Judged::by_list(attributes, rights))
     }
 
-    /// What `who` may do with an object.
+    /// The rights of `who` on an object.
     pub(crate) fn may(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Permissions> {
         Ok(self.judged(object, stored, who)?.permissions(who))
     }
 
-    /// Refuses what `payers` have no quota left for: bytes, and with `makes` also one more object.
+    /// Refuses a change that exceeds a quota of `payers`: of bytes, and with `makes` also of objects.
     pub(crate) fn check_quotas(&self, payers: Payers, makes: bool) -> Done {
         match self.is_replaying() {
             true => Ok(()),
@@ -249,7 +250,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// A file whose contents are to be used.
+    /// A file that a request is about to read or write.
     pub(crate) fn file(&self, node: Node) -> Done<Stored> {
         let stored = self.live(node)?;
         match attributes_of(&stored)?.kind {
@@ -259,7 +260,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// Appends contents that are there. Whoever reads has the lock.
+    /// Appends existing contents. The caller holds the lock.
     fn append_contents(&self, object: u64, offset: u64, length: usize, onto: &mut Vec<u8>) -> Done {
         match length {
             0 => Ok(()),
@@ -270,7 +271,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// What a read of a file gives. Whoever reads has its lock.
+    /// The extent of a read of a file. The caller holds its lock.
     fn readable(&self, node: Node, offset: u64, length_max: usize) -> Done<Read> {
         let size = self.file(node)?.size;
         let end = offset.saturating_add(length_max as u64).min(size);
@@ -282,7 +283,7 @@ impl<O: Objects> Zpl<O> {
     }
 }
 
-/// Contents that nobody changes until this is dropped.
+/// Contents that cannot change until this is dropped.
 struct Lent {
     contents: Box<dyn ReadLoan>,
     _lending: Lending,
@@ -621,7 +622,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
         if !self.lock_holds().hold(node.object) {
             return Err(FileError::Stale);
         }
-        // Whoever took its last name before does not know of the hold, and removes it.
+        // A removal of its last name that started before does not see the hold, and frees it.
         let found = self.objects.stored(node.object).map_err(failure);
         let is_kept = self.lock_holds().take_kept(node);
         let is_there = found.is_ok_and(|stored| {

@@ -1,8 +1,7 @@
-//! What happens to objects that have lost their last name: they are freed when nobody holds them, and what a crash left of them by the
-//! next open.
+//! Frees objects that have lost their last name: when they are no longer held, or after a crash at the next open.
 //!
-//! Freeing a large file takes long. Nobody waits for that: a thread beside does it, in pieces, so that the file system can be closed
-//! meanwhile.
+//! Freeing a large file is slow. No request blocks on it: a background thread frees it in pieces, so that the file
+//! system can be closed in between.
 
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -24,7 +23,7 @@ fn is_long(stored: &Stored) -> bool {
     stored.size > LARGE_BYTES && is_no_directory(stored)
 }
 
-/// Whether freeing it takes so long that nobody should wait.
+/// Whether freeing it is too slow for a request to wait for.
 fn is_large(stored: &Stored) -> bool {
     stored.size > PIECE_BYTES_MIN && is_no_directory(stored)
 }
@@ -38,7 +37,7 @@ fn is_no_directory(stored: &Stored) -> bool {
     attributes_of(stored).is_ok_and(|known| known.kind != Kind::Directory)
 }
 
-/// An object that is being freed by whoever has this.
+/// Marks an object as being freed by the holder of this guard.
 struct Going<'a, O: Objects>(&'a Zpl<O>, u64);
 
 impl<O: Objects> Drop for Going<'_, O> {
@@ -48,10 +47,10 @@ impl<O: Objects> Drop for Going<'_, O> {
 }
 
 impl<O: Objects> Zpl<O> {
-    /// Frees an object without a name that nobody holds. A failure is told: the next open tries again.
+    /// Frees an object without a name or a hold. A failure is logged: the next open retries.
     ///
-    /// Who takes the last name and who gives up the last hold may both come here. The second one finds nothing, or what was made
-    /// with that number since, and leaves it.
+    /// Removing the last name and releasing the last hold may both call this. The second call finds no object, or a new
+    /// one with that number, and leaves it alone.
     pub(crate) fn purge_told(&self, object: u64) {
         // The next open that may change it does so.
         if self.facts().is_read_only && !self.is_replaying() {
@@ -64,7 +63,7 @@ impl<O: Objects> Zpl<O> {
 
     fn tell(object: u64, error: &ObjectError) {
         if !matches!(error, ObjectError::Closed) {
-            tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
+            tracing::warn!(object, %error, "a removed file still uses space; the next open of the file system frees it");
         }
     }
 
@@ -94,13 +93,14 @@ impl<O: Objects> Zpl<O> {
         self.lock_to_free().waiting.push_back(object);
         match self.begins_to_free.get() {
             Some(begin) => begin(),
-            // It waits until all of the log is replayed.
+            // It is pending until the log replay is complete.
             None if self.is_replaying() => {}
             None => self.free_waiting(),
         }
     }
 
-    /// Frees the large files that wait. Returns when there are no more, when somebody else frees them, or when the file system is closed.
+    /// Frees the pending large files. Returns when none is left, when another thread frees them, or when the file
+    /// system is closed.
     pub fn free_waiting(&self) {
         if std::mem::replace(&mut self.lock_to_free().is_running, true) {
             return;
@@ -141,7 +141,8 @@ impl<O: Objects> Zpl<O> {
         self.begins_to_free.get_or_init(|| Box::new(begin))();
     }
 
-    /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes. Nobody else does so meanwhile.
+    /// Frees an object of the list of unlinked ones, together with its extended attributes. The caller guarantees that
+    /// no other thread does so concurrently.
     fn purge(&self, object: u64) -> Result<(), ObjectError> {
         // Until its number may be another object's, or this has failed.
         let mut going = Some(Going(self, object));
@@ -222,7 +223,7 @@ impl<O: Objects> Zpl<O> {
         Ok(())
     }
 
-    /// Frees the contents of a large file that is going. Nobody can use them, so no lock is held meanwhile.
+    /// Frees the contents of a large file that is being removed. No request can access them, so no lock is held.
     fn free_contents(&self, object: u64, size: u64) -> Result<(), ObjectError> {
         // In whole blocks.
         let piece = (size / PIECES_MAX).max(PIECE_BYTES_MIN);
@@ -232,11 +233,12 @@ impl<O: Objects> Zpl<O> {
             self.objects.free(object, at, Some(piece))?;
             at -= piece;
         }
-        // The library knows by this that nothing is left.
+        // This marks the object as empty for the library.
         self.objects.free(object, 0, None)
     }
 
-    /// Frees what lost its last name before the last crash. Large files wait until the file system is open.
+    /// Frees objects that lost their last name before the last crash. Large files are deferred until the file system is
+    /// open.
     pub(crate) fn drain(&self) -> Result<(), ObjectError> {
         let mut found = Vec::new();
         let list = self.facts().unlinked;
@@ -248,7 +250,7 @@ impl<O: Objects> Zpl<O> {
         for object in found {
             match self.objects.stored(object) {
                 Ok(stored) if self.is_kept(object, &stored) => {}
-                // What it alone has would be in the way of a log that makes something with that number.
+                // Its attribute objects would conflict with a log that creates objects under their numbers.
                 Ok(stored) if is_large(&stored) && !has_extended(&stored) => {
                     let goes = self.lock_holds().goes(object);
                     // A later open finds it again.
@@ -274,7 +276,7 @@ impl<O: Objects> Zpl<O> {
         self.lock_holds().is_kept(Node { object, generation })
     }
 
-    /// The objects without a name that are held: whoever closes the file system and opens it again has them kept.
+    /// The held objects without a name: they stay if the file system is closed and opened again.
     pub fn held_without_name(&self) -> Vec<Node> {
         let (held, mut all) = self.lock_holds().all();
         all.extend(held.into_iter().filter_map(|object| {
@@ -285,7 +287,7 @@ impl<O: Objects> Zpl<O> {
         all
     }
 
-    /// In a replay: frees objects that wait, because the log makes another one with their numbers.
+    /// In a replay: frees pending objects, because the log creates new ones with their numbers.
     pub(crate) fn make_way(&self, numbers: Range<u64>) -> Result<(), ObjectError> {
         for object in numbers.filter(|number| self.is_going(*number)) {
             self.lock_to_free().waiting.retain(|one| *one != object);
@@ -295,7 +297,7 @@ impl<O: Objects> Zpl<O> {
         Ok(())
     }
 
-    /// Whether an object is being freed, or waits for that.
+    /// Whether an object is being freed or pending.
     pub(crate) fn is_going(&self, object: u64) -> bool {
         self.lock_holds().going.contains(&object)
     }

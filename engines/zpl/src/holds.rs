@@ -1,17 +1,17 @@
-//! What keeps an object when it loses its last name, and what waits to be freed.
+//! Holds on objects that lose their last name, and the objects that are pending to be freed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use file_system::Node;
 
-/// Who keeps objects without a name.
+/// The holds on objects.
 #[derive(Default)]
 pub(crate) struct Holds {
     /// How often an object is held.
     counts: HashMap<u64, u32>,
-    /// Objects that are being freed: nobody can hold them any more.
+    /// Objects that are being freed: they cannot be held any more.
     pub(crate) going: HashSet<u64>,
-    /// Objects without a name that were held when the file system was closed: whoever held them holds them again.
+    /// Objects without a name that were held when the file system was closed: their holders acquire them again.
     kept: HashSet<Node>,
     /// Some object was held since the file system was opened.
     were_used: bool,
@@ -51,7 +51,7 @@ impl Holds {
         true
     }
 
-    /// Gives up a hold. Whether it was the last one.
+    /// Releases a hold. Returns whether it was the last one.
     pub(crate) fn release(&mut self, object: u64) -> bool {
         let Some(count) = self.counts.get_mut(&object) else {
             return false;
@@ -78,6 +78,6 @@ impl Holds {
 #[derive(Default)]
 pub(crate) struct ToFree {
     pub(crate) waiting: VecDeque<u64>,
-    /// Somebody frees them.
+    /// A thread is freeing them.
     pub(crate) is_running: bool,
 }

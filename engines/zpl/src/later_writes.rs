@@ -1,9 +1,9 @@
-//! Writes of a log whose bytes an earlier record has.
+//! Writes of a log that rely on an earlier record for their bytes.
 //!
-//! A kernel logs a large write with its whole block, as the block is when the log is committed. A later write of that block in the same
-//! transaction group is logged without bytes then. What stands between the two is older than the block: a cut, a hole or a clone there
-//! must leave alone what the later write is about. A kernel's own replay does not: such a file has zeros, or what was cloned, in the place of what
-//! was written last.
+//! A kernel logs a large write with its whole block, as the block is when the log is committed. A later write of that
+//! block in the same transaction group is then logged without bytes. A record between the two is older than the block:
+//! a truncation, a hole or a clone in it must not touch the range of the later write. The kernel's own replay ignores
+//! that: such a file has zeros, or cloned data, instead of the last write.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +14,7 @@ use crate::records::Record;
 pub(crate) struct LaterWrites(HashMap<u64, VecDeque<(u64, u64)>>);
 
 impl LaterWrites {
-    /// Takes the next record of the log.
+    /// Processes the next record of the log.
     pub(crate) fn see(&mut self, record: &Record<'_>) {
         if let Record::WriteAgain {
             object,

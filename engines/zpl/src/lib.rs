@@ -1,11 +1,11 @@
 //! The POSIX layer of ZFS: files, directories and their attributes on the objects of a dataset, in the form of version 5
 //! that kernel ZFS mounts (`sys/zfs_znode.h`, `sys/zfs_sa.h`), with its intent log.
 //!
-//! It knows no pool: [`objects`] is what it needs of one. What the dataset has that this layer does not serve is refused
-//! when it is opened: old forms of attributes, names that are normalized or ignore case, access control lists of
-//! POSIX, and records in the intent log that it cannot replay. Of extended attributes those of users are served (`user.`), and all
-//! others kept. Times of last reads are not updated by reads. Quotas of users, groups and projects are those that were set when the
-//! file system was opened.
+//! It is independent of a pool: [`objects`] is its interface to one. Features of the dataset that this layer does not
+//! support are refused when it is opened: old forms of attributes, names that are normalized or ignore case, access
+//! control lists of POSIX, and records in the intent log that it cannot replay. User attributes (`user.`) are served,
+//! and all other extended attributes are preserved. Reads do not update access times. Quotas of users, groups and
+//! projects are read when the file system is opened.
 //!
 //! Names are changed one change after the other in a file system; contents of different files side by side.
 

@@ -1,7 +1,7 @@
-//! Locks of objects: a change of one waits for those who read its contents, and no object waits for another.
+//! Locks of objects: a change of an object blocks on readers of its contents, independently of other objects.
 //!
-//! Contents can be lent, too: a change waits until they are given back, by whichever thread. Whoever has them must not change
-//! or read an object before that.
+//! Contents can also be lent: a change blocks until the loan is dropped, by any thread. The holder of a loan must not
+//! change or read an object before that.
 
 use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -23,13 +23,13 @@ struct Shard {
     given_back: Condvar,
 }
 
-/// Keeps an object from being changed while its contents are lent.
+/// Protects an object from changes while its contents are lent.
 pub struct Lending {
     locks: Arc<ObjectLocks>,
     shard: usize,
 }
 
-/// Keeps several objects from others.
+/// Locks several objects exclusively.
 pub struct Changing<'a> {
     _held: Vec<RwLockWriteGuard<'a, ()>>,
 }

@@ -1,11 +1,11 @@
-//! What this crate needs of a pool: objects with attributes, directories and contents, and transactions that change
-//! several of them together. OpenZFS is behind it in `engines/zpool`.
+//! The interface of this crate to a pool: objects with attributes, directories and contents, and transactions that
+//! change several of them together. `engines/zpool` implements it with OpenZFS.
 
 use std::fmt;
 
 use block_device::ReadLoan;
 
-/// Why the pool did not do something.
+/// Why the pool failed a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// There is no such object, entry or attribute.
@@ -29,15 +29,15 @@ pub enum ObjectError {
     /// The file system was closed.
     #[error("it is closed")]
     Closed,
-    /// What is to be read is longer than what was expected at most.
+    /// The data is longer than the expected maximum.
     #[error("it is too long")]
     TooLong,
-    /// The devices failed, or what is stored makes no sense. The number is the library's `errno`.
+    /// The devices failed, or the stored data is inconsistent. The number is the library's `errno`.
     #[error("error {0}")]
     Io(i32),
 }
 
-/// What is known of a file system when it is opened.
+/// The properties of a file system at its open.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
     /// Version of the POSIX layer's format.
@@ -68,7 +68,7 @@ pub struct Facts {
     pub is_fixed: bool,
     /// An intent log has to be replayed first.
     pub log_waits: bool,
-    /// And a machine of the other byte order wrote it.
+    /// The log was written by a host of the other byte order.
     pub log_is_foreign: bool,
 }
 
@@ -131,7 +131,7 @@ impl Has {
 
     /// Those of every new object.
     pub const NEW: Self = Self((1 << 12) - 1);
-    /// What a file, directory or link cannot be without.
+    /// The attributes that a file, directory or link must have.
     pub const ESSENTIAL: Self = Self::NEW;
 
     /// Both sets.
@@ -162,33 +162,33 @@ pub enum Text {
     Extended,
 }
 
-/// What `chmod` does with a list.
+/// The effect of `chmod` on a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMode {
-    /// The list of the mode takes its place.
+    /// The trivial list of the mode replaces it.
     #[default]
     Discard,
-    /// Others are allowed no more than the group is.
+    /// All entries are limited to the group's permissions.
     GroupMask,
-    /// What names users and groups stays.
+    /// Entries that name users and groups stay.
     Passthrough,
     /// The mode of an object with a list is not set.
     Restricted,
 }
 
-/// What an object gets of the list of the directory that it is made in.
+/// The entries that a new object inherits from its directory's list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inheriting {
     /// Nothing.
     Discard,
-    /// What denies.
+    /// The deny entries.
     NoAllow,
     /// All, but no right to change list and owner.
     #[default]
     Restricted,
     /// All, and no mode of its own.
     Passthrough,
-    /// The same; files may be run only if their mode says so.
+    /// Like passthrough, but files are executable only if the requested mode is.
     PassthroughX,
 }
 
@@ -206,7 +206,7 @@ pub struct Settings {
 /// One step of a change. Names have no NUL.
 #[derive(Clone, Debug)]
 pub enum Step<'a> {
-    /// Makes an object. A generation of 0 becomes the transaction group.
+    /// Creates an object. A generation of 0 becomes the transaction group.
     Make {
         /// The number that it has to have.
         claims: Option<u64>,
@@ -219,9 +219,9 @@ pub enum Step<'a> {
     },
     /// Sets those attributes of `stored` that it has.
     Set {
-        /// Whose.
+        /// The object.
         object: u64,
-        /// What.
+        /// The attributes.
         stored: Stored,
         /// The access control list, if it changes.
         acl: Option<Vec<u8>>,
@@ -232,14 +232,14 @@ pub enum Step<'a> {
         directory: u64,
         /// The name.
         name: &'a [u8],
-        /// The entry. The number of what a step before has made is added.
+        /// The entry. The number of the object that an earlier step has created is added.
         value: u64,
         /// Whether that is so.
         is_new: bool,
         /// Whether the name may be taken.
         replaces: bool,
     },
-    /// Takes a name out of a directory.
+    /// Removes a name from a directory.
     Leave {
         /// The directory.
         directory: u64,
@@ -251,7 +251,7 @@ pub enum Step<'a> {
         /// Which.
         object: u64,
     },
-    /// Takes it off the list.
+    /// Removes it from the list.
     Forget {
         /// Which.
         object: u64,
@@ -263,18 +263,18 @@ pub enum Step<'a> {
     },
     /// Writes contents.
     Write {
-        /// Whose.
+        /// The object.
         object: u64,
         /// Where.
         offset: u64,
-        /// What.
+        /// The bytes.
         bytes: &'a [u8],
         /// The new size of the file's only block.
         block_size: Option<u64>,
     },
-    /// Makes a range a hole; `None`: up to the end. For ranges that one transaction can free: see [`Objects::free`].
+    /// Punches a hole; `None`: up to the end. Only for ranges that one transaction can free: see [`Objects::free`].
     Hole {
-        /// Whose.
+        /// The object.
         object: u64,
         /// Where.
         offset: u64,
@@ -283,14 +283,14 @@ pub enum Step<'a> {
     },
     /// Sets the list of extended attributes.
     Extend {
-        /// Whose.
+        /// The object.
         object: u64,
         /// The list.
         list: &'a [u8],
     },
     /// Lets a range have blocks that another file has, too.
     Clone {
-        /// Whose.
+        /// The object.
         object: u64,
         /// Where.
         offset: u64,
@@ -305,16 +305,16 @@ pub enum Step<'a> {
     Log {
         /// Its type.
         kind: u64,
-        /// What stands behind the common header.
+        /// The record after the common header.
         body: Vec<u8>,
-        /// Whether it is about what a step before has made.
+        /// Whether it is about the object that an earlier step has created.
         is_new: bool,
         /// Of a write the generation of the file; 0: its bytes are in the body already.
         generation: u64,
     },
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// The object that was made, or 0.
@@ -328,25 +328,25 @@ pub struct Outcome {
 pub struct ListedEntry<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// What is stored for it.
+    /// The stored entry.
     pub value: u64,
-    /// Where to go on after it.
+    /// The position after it.
     pub cursor: u64,
 }
 
-/// Takes a record of a log: type, and what stands behind the common header. It may make changes.
+/// Consumes a record of a log: its type, and its bytes after the common header. It may apply changes.
 pub type Visitor<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ObjectError>;
 
-/// An open file system's objects. Reading attributes and directories is safe beside every change. Whoever changes an
-/// object keeps others from changing it, and from reading its contents, meanwhile.
+/// The objects of an open file system. Attributes and directories can be read during every change. The caller of a
+/// change must exclude concurrent changes of the object and reads of its contents.
 pub trait Objects: Send + Sync {
-    /// What was known at the open.
+    /// The properties at the open.
     fn facts(&self) -> Facts;
     /// The attributes of a file, directory or other object of a file system.
     fn stored(&self, object: u64) -> Result<Stored, ObjectError>;
     /// An attribute of variable length, of `bytes_max` at most.
     fn text(&self, object: u64, which: Text, bytes_max: usize) -> Result<Vec<u8>, ObjectError>;
-    /// What a directory has for a name.
+    /// The entry of a name in a directory.
     fn look_up(&self, directory: u64, name: &[u8]) -> Result<u64, ObjectError>;
     /// Visits entries from `cursor` on until `visit` does not take one. Whether the last one was taken.
     fn list(
@@ -357,7 +357,7 @@ pub trait Objects: Send + Sync {
     ) -> Result<bool, ObjectError>;
     /// How many entries a directory has.
     fn count(&self, directory: u64) -> Result<u64, ObjectError>;
-    /// Contents. What was never written is zeros.
+    /// Reads contents. Ranges that were never written are zeros.
     fn read(&self, object: u64, offset: u64, into: &mut [u8]) -> Result<(), ObjectError>;
     /// The same, of so many bytes, which are appended to `onto`. Nothing is appended by a read that fails.
     fn read_onto(
@@ -367,7 +367,8 @@ pub trait Objects: Send + Sync {
         length: usize,
         onto: &mut Vec<u8>,
     ) -> Result<(), ObjectError>;
-    /// The same without a copy, if there is a way. Whoever changes the object waits until this is dropped, by whichever thread.
+    /// Like `read` without a copy, if that is possible. Changes of the object block until the loan is dropped, by any
+    /// thread.
     fn lend(
         &self,
         object: u64,
@@ -389,18 +390,19 @@ pub trait Objects: Send + Sync {
     }
     /// Performs steps: all or none. `frees`: although there is no space.
     fn change(&self, steps: &[Step<'_>], frees: bool) -> Result<Outcome, ObjectError>;
-    /// Makes a range a hole; `None`: up to the end. A crash may leave part of it done.
+    /// Punches a hole; `None`: up to the end. After a crash part of it may be done.
     fn free(&self, object: u64, offset: u64, length: Option<u64>) -> Result<(), ObjectError>;
-    /// Makes all changes durable that were made before.
+    /// Commits all earlier changes.
     fn commit(&self) -> Result<(), ObjectError>;
-    /// Makes the object with receipts, which has none yet. It is on disk then: a log never claims its number.
+    /// Creates the object for receipts, which must not exist yet. It is on disk on return, so that no log can claim its
+    /// number.
     fn make_receipts(&self) -> Result<u64, ObjectError>;
-    /// Waits until all that was done before is on disk in its place.
+    /// Blocks until all earlier changes are in a synced transaction group.
     fn settle(&self) -> Result<(), ObjectError>;
     /// Visits the records that have to be replayed.
     fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
     /// The next object after one, of whatever kind: those that are no file, directory or the like have no attributes.
     fn next_object(&self, after: u64) -> Result<Option<u64>, ObjectError>;
-    /// Replays the log. The visitor makes one change with a [`Step::Log`] for each record.
+    /// Replays the log. The visitor applies one change with a [`Step::Log`] for each record.
     fn replay_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
 }

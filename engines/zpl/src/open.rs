@@ -1,4 +1,5 @@
-//! Opening a file system: what is not served is refused before anything is changed; then what a crash left is finished.
+//! Opens a file system: unsupported features are refused before any change; then the work that a crash interrupted is
+//! completed.
 
 use file_system::Node;
 
@@ -15,10 +16,10 @@ const VERSION: u64 = 5;
 /// Why a file system is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It has what is not served.
+    /// It has an unsupported feature.
     #[error("it has {what}, which Bulkhead does not serve")]
     Unsupported {
-        /// What.
+        /// The feature.
         what: &'static str,
     },
     /// Its log waits, and nothing can be changed.
@@ -32,10 +33,10 @@ pub enum OpenError {
         "its intent log cannot be replayed here: mount it once with kernel ZFS, which wrote the log, and export the pool"
     )]
     Record(#[source] BadRecord),
-    /// What has to be there is missing.
+    /// A required object is missing.
     #[error("it has no {what}, so that it is damaged or was never completed")]
     Damaged {
-        /// What.
+        /// The missing object.
         what: &'static str,
     },
     /// The pool failed.
@@ -59,7 +60,7 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
         ),
         (
             facts.case_sensitivity != 0,
-            "names whose case does not matter (casesensitivity)",
+            "case-insensitive names (casesensitivity)",
         ),
         (
             facts.has_posix_acls,
@@ -67,7 +68,7 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
         ),
         (
             facts.log_waits && facts.log_is_foreign,
-            "an intent log of a machine with the other byte order",
+            "an intent log of a host with the other byte order",
         ),
     ];
     if let Some((_, what)) = unsupported.iter().find(|(has, _)| *has) {
@@ -85,7 +86,7 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
     }
 }
 
-/// Looks through all of the log for what cannot be replayed.
+/// Scans the whole log for records that cannot be replayed.
 fn check_log(objects: &impl Objects) -> Result<Survey, OpenError> {
     let mut bad = None;
     let mut survey = Survey::default();
@@ -103,7 +104,7 @@ fn check_log(objects: &impl Objects) -> Result<Survey, OpenError> {
 }
 
 impl<O: Objects> Zpl<O> {
-    /// Opens a file system: refuses what is not served, removes what lost its last name, and replays the log.
+    /// Opens a file system: refuses unsupported features, frees objects that lost their last name, and replays the log.
     pub fn open(objects: O) -> Result<Self, OpenError> {
         Self::open_again(objects, [])
     }
@@ -129,8 +130,8 @@ impl<O: Objects> Zpl<O> {
         let receipts = Receipts::read(&objects, facts.receipts)?;
         let zpl = Self::new(objects, facts, root, quotas, receipts);
         zpl.lock_holds().keep(held);
-        // What clients were told is durable is there also if nobody may change it any more. A log may make an object anew that is
-        // still to be removed.
+        // Writes acknowledged as durable must be present even if the file system cannot change any more. A log may
+        // create an object again that is still to be removed.
         if !facts.is_read_only || facts.log_waits {
             zpl.drain()?;
             replay::run(&zpl, survey)?;

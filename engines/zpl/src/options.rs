@@ -1,10 +1,10 @@
-//! What a record of the intent log says of an object beside its mode, owner and times (`lr_attr_t` in `sys/zil.h`): flags that `chattr` and the
-//! like set, a project, and when it was made.
+//! The optional attributes in a record of the intent log, in addition to mode, owner and times (`lr_attr_t` in
+//! `sys/zil.h`): flags that `chattr` sets, a project, and the creation time.
 
 use crate::objects::StoredTime;
 use crate::reader::Reader;
 
-/// Attributes that were set beside the usual ones.
+/// Optional attributes that were set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Flags that are set or cleared, as they are stored: which, and those of them that are set.
@@ -37,11 +37,12 @@ const CREATED: u64 = 0x1;
 const PROJECT: u64 = 0x4_0000;
 /// The number of no project (`ZFS_INVALID_PROJID`).
 const NO_PROJECT: u64 = u64::MAX;
-/// Words of 32 bits of the map of what is set (`XVA_MAPSIZE`).
+/// 32-bit words of the map of optional attributes (`XVA_MAPSIZE`).
 const MAP_WORDS: u64 = 3;
 
 impl Options {
-    /// Reads them. `None`: they end too early. Nothing in it: they have what is not known here, such as the stamp of a virus scanner.
+    /// Reads them. Returns `None` if they are truncated. The inner value is `None` if they include unsupported ones,
+    /// such as the stamp of a virus scanner.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Option<Self>> {
         let words = reader.number()?;
         // Two words of 32 bits: the length of the map, and its first.
@@ -52,7 +53,7 @@ impl Options {
         let others = reader.number()?;
         let values = reader.number()?;
         let created = reader.pair()?;
-        // The place of a stamp.
+        // The slot of a virus scanner's stamp.
         let [project, ..] = [reader.pair()?, reader.pair()?].concat()[..] else {
             return None;
         };

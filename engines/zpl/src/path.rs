@@ -3,11 +3,11 @@
 use crate::convert::entry_object;
 use crate::objects::Objects;
 
-/// How deep a path is told.
+/// Maximum depth of a path.
 const DEPTH_MAX: usize = 64;
 
-/// A path to an object, by the directories that it says it is in. Nothing if one of these does not name it, or if more than `names_left`
-/// names would have to be looked at; these are counted down.
+/// A path to an object, from the parents that its directories record. `None` if one of these does not name it, or if
+/// more than `names_left` names would have to be compared; `names_left` is decremented for each.
 pub(crate) fn path(
     objects: &impl Objects,
     root: u64,

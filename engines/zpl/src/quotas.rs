@@ -1,13 +1,13 @@
-//! Quotas of users, groups and projects, where a kernel has set them (`zfs set userquota@NAME=...`): lists of the dataset, by the
-//! number of who has one. What each takes is known as of the last transaction group, as in a kernel, so that a quota can be exceeded by
-//! what is written in one.
+//! Quotas of users, groups and projects, where a kernel has set them (`zfs set userquota@NAME=...`): ZAPs of the
+//! dataset, keyed by the number of the user, group or project. The space in use is that of the last transaction group,
+//! as in the kernel, so that writes within one group can exceed a quota.
 
 use file_system::{Done, FileError};
 
 use crate::convert::failure;
 use crate::objects::{Has, ObjectError, Objects, Stored};
 
-/// The object that says where the lists are.
+/// The master node, which refers to the lists.
 const MASTER_NODE: u64 = 1;
 
 /// A kind of owner: where its use is counted, and its lists of bytes and of objects.
@@ -38,7 +38,7 @@ const KINDS: [Kind; 3] = [USERS, GROUPS, PROJECTS];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quotas([[Option<u64>; 2]; 3]);
 
-/// Who pays for an object.
+/// The user, group and project that an object is charged to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payers([Option<u64>; 3]);
 
@@ -49,7 +49,7 @@ impl Payers {
         Self([Some(stored.uid), Some(stored.gid), project])
     }
 
-    /// Those of `after` who did not pay before.
+    /// Those of `after` that were not charged before.
     pub fn new_ones(before: &Stored, after: &Stored) -> Self {
         let changed = |before, after| Some(after).filter(|after| *after != before);
         Self([
@@ -69,7 +69,7 @@ fn optional<T>(found: Result<T, ObjectError>) -> Result<Option<T>, ObjectError> 
 }
 
 impl Quotas {
-    /// Looks for the lists.
+    /// Finds the lists.
     pub fn find(objects: &impl Objects) -> Result<Self, ObjectError> {
         let mut quotas = Self::default();
         for (lists, kind) in quotas.0.iter_mut().zip(&KINDS) {
@@ -80,7 +80,7 @@ impl Quotas {
         Ok(quotas)
     }
 
-    /// Refuses what `payers` have no quota left for: bytes, and with `makes` also one more object.
+    /// Refuses a change that exceeds a quota of `payers`: of bytes, and with `makes` also of objects.
     pub(crate) fn check(&self, objects: &impl Objects, payers: Payers, makes: bool) -> Done {
         for ((lists, kind), payer) in self.0.iter().zip(&KINDS).zip(payers.0) {
             let Some(payer) = payer else { continue };

@@ -1,13 +1,13 @@
-//! Reads what stands in a record of the intent log.
+//! Reads the fields of a record of the intent log.
 
 /// Reads numbers and names, one after the other.
 pub struct Reader<'a> {
-    /// What was not read yet.
+    /// The unread rest.
     pub rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A number in the byte order of this machine.
+    /// A number in the byte order of this host.
     pub fn number(&mut self) -> Option<u64> {
         let (word, rest) = self.rest.split_first_chunk::<8>()?;
         self.rest = rest;
@@ -19,7 +19,7 @@ impl<'a> Reader<'a> {
         Some([self.number()?, self.number()?])
     }
 
-    /// A name that ends with a NUL.
+    /// A NUL-terminated name.
     pub fn name(&mut self) -> Option<&'a [u8]> {
         let length = self.rest.iter().position(|byte| *byte == 0)?;
         let (name, rest) = self.rest.split_at(length);
@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         (!name.is_empty() && !name.contains(&b'/')).then_some(name)
     }
 
-    /// Text that ends with a NUL and may have anything else.
+    /// NUL-terminated text with any other bytes.
     pub fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.rest.iter().position(|byte| *byte == 0)?;
         let (text, rest) = self.rest.split_at(length);

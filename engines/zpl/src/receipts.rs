@@ -1,5 +1,5 @@
-//! Receipts of changes, in an object of their own: each entry is written in the transaction of its change, and stands in the log
-//! behind the change's record. Kernel ZFS knows neither, and keeps both as they are.
+//! Receipts of changes, in a separate object: each entry is written in the transaction of its change, and logged after
+//! the change's record. Kernel ZFS ignores and preserves both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,22 +9,23 @@ use crate::objects::{ObjectError, Objects, Step};
 
 /// Entries: more than a few clients have requests under way.
 const ENTRIES_MAX: u32 = 1 << 14;
-/// Entries that one client gets after a start, before its oldest makes room: more than it has requests under way. One that makes many changes
-/// pushes out none of clients that come back for their answers. A session has no more slots.
+/// Entries that one client can use after a start before its oldest one is reused: more than its requests in flight. A
+/// client that changes much does not evict the entries of clients that reconnect for their replies. A session has no
+/// more slots.
 const ENTRIES_PER_CLIENT_MAX: usize = 256;
-/// A receipt, whose last number is not zero.
+/// A receipt; its last number is not zero.
 const ENTRY_BYTES: usize = Receipt::BYTES;
 /// Bytes that are read at a time. Where so many are not used, there are no more.
 const READ_BYTES: usize = 64 << 10;
 
-/// The session, or the address, of a place.
+/// The session, or the address, of a slot.
 type Client = [u8; 16];
 
 fn client_of(place: &Place) -> Client {
     *place.first_chunk().expect("20 bytes")
 }
 
-/// What is known of them, by place, and which of them are the oldest.
+/// The receipts by slot, and their order of age.
 #[derive(Default)]
 pub(crate) struct Receipts {
     /// The object; 0: there is none yet.
@@ -34,13 +35,13 @@ pub(crate) struct Receipts {
     /// The ages of those that were kept since the start.
     by_client: HashMap<Client, BTreeSet<u64>>,
     next_age: u64,
-    /// The first entry that no place has had.
+    /// The first entry that was never used.
     next_entry: u32,
-    /// Entries before it that no place has.
+    /// Lower entries without a slot.
     free: Vec<u32>,
 }
 
-/// What a place has.
+/// The state of a slot.
 #[derive(Clone, Copy)]
 struct Kept {
     entry: u32,
@@ -60,7 +61,7 @@ pub(crate) struct Noted {
 }
 
 impl Noted {
-    /// What writes it.
+    /// The step that writes it.
     pub(crate) fn step(&self) -> Step<'_> {
         Step::Write {
             object: self.object,
@@ -91,7 +92,7 @@ impl Receipts {
         Ok(receipts)
     }
 
-    /// Knows what entries from `first` on have; whether one of them is used.
+    /// Loads the entries from `first` on; returns whether one of them is used.
     fn take_entries(&mut self, first: u32, bytes: &[u8]) -> bool {
         let mut is_used = false;
         for (entry, bytes) in (first..).zip(bytes.chunks_exact(ENTRY_BYTES)) {
@@ -130,12 +131,12 @@ impl Receipts {
         self.finish(noted.entry, noted.receipt, is_made);
     }
 
-    /// The last receipt of a place.
+    /// The last receipt of a slot.
     pub(crate) fn find(&self, place: &Place) -> Option<Receipt> {
         self.places.get(place).and_then(|kept| kept.receipt)
     }
 
-    /// The entry for a change of a place: its own, or another one.
+    /// The entry for a change of a slot: its own, or a newly assigned one.
     fn begin(&mut self, place: Place) -> u32 {
         let (entry, receipt, under_way) = match self.places.get(&place) {
             Some(kept) => (kept.entry, kept.receipt, kept.under_way + 1),
@@ -147,7 +148,7 @@ impl Receipts {
         entry
     }
 
-    /// The oldest of a client that has many, one that no place has, or that of the place whose last change is the oldest.
+    /// The oldest entry of a client that has many, else a free one, else that of the slot with the oldest change.
     fn new_entry(&mut self, client: &Client) -> u32 {
         let own = self.by_client.get(client);
         let own = own.filter(|ages| ages.len() >= ENTRIES_PER_CLIENT_MAX);
@@ -165,7 +166,7 @@ impl Receipts {
         self.forget(&oldest.expect("fewer changes than entries are under way"))
     }
 
-    /// The first place by such ages for which no change is under way.
+    /// The first slot in the order of these ages without a pending change.
     fn oldest<'a>(&self, mut ages: impl Iterator<Item = &'a u64>) -> Option<Place> {
         let is_idle = |place: &Place| {
             let kept = self.places.get(place);
@@ -177,7 +178,7 @@ impl Receipts {
     fn finish(&mut self, entry: u32, receipt: Receipt, is_made: bool) {
         let place = receipt.place;
         let Some(kept) = self.places.get_mut(&place) else {
-            // So many others came meanwhile.
+            // Enough newer receipts arrived since.
             return;
         };
         kept.under_way -= 1;
@@ -189,7 +190,7 @@ impl Receipts {
         }
     }
 
-    /// Makes a place the youngest.
+    /// Marks a slot as the youngest.
     fn put(&mut self, place: Place, entry: u32, receipt: Option<Receipt>, under_way: u32) -> u64 {
         let age = self.next_age;
         self.next_age += 1;
@@ -206,7 +207,7 @@ impl Receipts {
         age
     }
 
-    /// A place has its entry no more.
+    /// A slot loses its entry.
     fn forget(&mut self, place: &Place) -> u32 {
         let kept = self.places.remove(place).expect("it has an entry");
         self.forget_age(place, kept.age);
@@ -254,7 +255,7 @@ mod tests {
         }
         assert_eq!(keep(&mut receipts, receipt(0, 2)), 0);
         assert_eq!(receipts.find(&receipt(0, 0).place), Some(receipt(0, 2)));
-        // The place 1 has waited longest now.
+        // Slot 1 is the oldest now.
         assert_eq!(keep(&mut receipts, receipt(ENTRIES_MAX, 1)), 1);
         assert_eq!(receipts.find(&receipt(1, 0).place), None);
         assert_eq!(keep(&mut receipts, receipt(ENTRIES_MAX + 1, 1)), 2);
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(receipts.find(&ended.place), Some(ended));
     }
 
-    /// Nobody knows in which order they came.
+    /// The order of stored receipts is unknown after a start.
     #[test]
     fn what_was_kept_before_the_start_is_not_pushed_out_by_its_client() {
         let mut bytes = vec![0; READ_BYTES];
@@ -317,7 +318,7 @@ mod tests {
         assert_eq!(receipts.places.len(), 2 * before as usize);
     }
 
-    /// Changes of attributes are made side by side: no two of them get one entry, and what failed leaves its entry to others.
+    /// Changes of attributes run concurrently: no two of them share an entry, and a failed change frees its entry.
     #[test]
     fn changes_under_way_have_entries_of_their_own() {
         let mut receipts = Receipts::default();
@@ -329,14 +330,14 @@ mod tests {
         receipts.finish(0, receipt(0, 1), true);
         assert_eq!(receipts.find(&receipt(0, 1).place), Some(receipt(0, 1)));
         assert_eq!(keep(&mut receipts, receipt(3, 1)), 1);
-        // What was kept before stays when the next change fails.
+        // The stored receipt stays when the next change fails.
         let entry = receipts.begin(receipt(0, 2).place);
         receipts.finish(entry, receipt(0, 2), false);
         assert_eq!(receipts.find(&receipt(0, 1).place), Some(receipt(0, 1)));
         assert_eq!(keep(&mut receipts, receipt(4, 1)), 3);
     }
 
-    /// A crash can leave an entry that was never written before others that were.
+    /// A crash can leave an unwritten entry before written ones.
     #[test]
     fn an_entry_that_was_never_written_is_used_by_the_next_place() {
         let mut bytes = vec![0; READ_BYTES];

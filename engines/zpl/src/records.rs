@@ -1,5 +1,5 @@
-//! Records of a file system's intent log, as kernel ZFS writes and replays them (`sys/zil.h`), behind their common
-//! header. Numbers have the byte order of this machine: a foreign log is refused before it comes to this.
+//! Records of a file system's intent log, as kernel ZFS writes and replays them (`sys/zil.h`), after their common
+//! header. Numbers have the byte order of this host: a foreign log is refused earlier.
 
 use file_system::Receipt;
 
@@ -35,7 +35,7 @@ pub mod kind {
     pub const CLONE_RANGE: u64 = 24;
 }
 
-/// What a record of attributes sets: bits of its mask, as Linux has them.
+/// The attributes that a record sets: bits of its mask, as in Linux.
 pub mod set {
     #![allow(missing_docs)]
     pub const MODE: u64 = 0x1;
@@ -45,7 +45,8 @@ pub mod set {
     pub const ATIME: u64 = 0x10;
     pub const MTIME: u64 = 0x20;
     pub const CTIME: u64 = 0x40;
-    /// What this crate can replay. A kernel logs other bits of its system calls, too, which say nothing about the file.
+    /// The bits that this crate can replay. The kernel also logs other bits of its system calls, which do not concern
+    /// the file.
     pub const KNOWN: u64 = MODE | UID | GID | SIZE | ATIME | MTIME | CTIME;
     /// [`Options`](crate::options::Options) follow.
     pub const OPTIONS: u64 = 1 << 31;
@@ -56,7 +57,7 @@ pub(crate) const POINTER_BYTES: usize = 128;
 /// The lower bits of an object's number in a record; above are its places in the table of objects, less one.
 const OBJECT_BITS: u32 = 48;
 const SLOTS_SHIFT: u32 = 56;
-/// Above an owner or a group: the domain of those that only an identity mapper knows.
+/// The bits above an owner or a group: the domain of ids that only an identity mapper can resolve.
 const DOMAIN_SHIFT: u32 = 32;
 
 /// A creation.
@@ -64,21 +65,21 @@ const DOMAIN_SHIFT: u32 = 32;
 #[allow(missing_docs)]
 pub struct Creation<'a> {
     pub directory: u64,
-    /// 0 in what is to be logged: the transaction tells it.
+    /// 0 in a record to be logged: the transaction inserts it.
     pub object: u64,
     /// Places in the table of objects.
     pub slots: u64,
     pub mode: u64,
     pub uid: u64,
     pub gid: u64,
-    /// 0 in what is to be logged, as the number.
+    /// 0 in a record to be logged, as the number.
     pub generation: u64,
     pub crtime: [u64; 2],
     pub device: u64,
     pub name: &'a [u8],
     /// Of a symbolic link where it leads.
     pub link: Option<&'a [u8]>,
-    /// What was set with it.
+    /// The optional attributes set with it.
     pub options: Option<Options>,
     /// An access control list that came with it, of entries of 12 bytes.
     pub list: Option<&'a [u8]>,
@@ -102,7 +103,7 @@ pub struct Setting {
 /// Where the bytes of a write are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bytes<'a> {
-    /// In the record. Empty while nobody has fetched them.
+    /// In the record. Empty until the bytes are read.
     Here(&'a [u8]),
     /// They are those of a whole block, which the library puts behind the record for a replay.
     Block(&'a [u8]),
@@ -134,7 +135,7 @@ pub enum Record<'a> {
         from: (u64, &'a [u8]),
         to: (u64, &'a [u8]),
     },
-    /// A device with the numbers 0 takes the place of what is renamed: overlay file systems hide lower files so.
+    /// A device with the numbers 0 replaces the renamed object: overlay file systems hide lower files this way.
     Whiteout {
         from: (u64, &'a [u8]),
         to: (u64, &'a [u8]),
@@ -145,11 +146,11 @@ pub enum Record<'a> {
         object: u64,
         offset: u64,
         length: u64,
-        /// Where the write ends. The library cuts the records of long ones.
+        /// The end of the write. The library splits the records of long ones.
         end: u64,
         bytes: Bytes<'a>,
     },
-    /// A write whose bytes are those of an earlier record for the same block. Only the end of the file may be a new one.
+    /// A write that has its bytes in an earlier record for the same block. Only the end of the file can be new.
     WriteAgain {
         object: u64,
         offset: u64,
@@ -167,7 +168,7 @@ pub enum Record<'a> {
         object: u64,
         list: &'a [u8],
     },
-    /// An extended attribute in the list of those; an empty value takes it away.
+    /// An extended attribute in the list of attributes; an empty value removes it.
     Extended {
         object: u64,
         name: &'a [u8],
@@ -193,7 +194,7 @@ pub enum BadRecord {
         /// Its type.
         kind: u64,
     },
-    /// It is not as long as it has to be, or says what cannot be.
+    /// It has the wrong length, or contains an invalid value.
     #[error("a record of type {kind} with {length} bytes is damaged")]
     Damaged {
         /// Its type.
@@ -207,8 +208,8 @@ const fn object_of(word: u64) -> u64 {
     word & ((1 << OBJECT_BITS) - 1)
 }
 
-/// What stands before a [`Receipt`] behind the rest of a record. A kernel reads names up to their NUL, and as many bytes of a list or a value
-/// as their length says, and nothing behind them.
+/// The marker before a [`Receipt`] after the rest of a record. The kernel reads names up to their NUL, and lists and
+/// values by their length, and ignores bytes after them.
 const RECEIPT_MARK: &[u8; 8] = b"bhreceip";
 
 /// Puts the receipt of a change behind its record.
@@ -236,7 +237,7 @@ pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
         let length = numbers[word * 8..].first_chunk().copied()?;
         usize::try_from(u64::from_ne_bytes(length)).ok()
     };
-    // The word with the length of a list, which stands before names.
+    // The size field of a list, which precedes names.
     let list = match kind {
         kind::CREATE_ACL | kind::MKDIR_ACL => Some(12),
         kind::ACL => Some(4),
@@ -294,10 +295,10 @@ pub fn decode(kind: u64, body: &[u8]) -> Result<Record<'_>, BadRecord> {
         .ok_or(BadRecord::Unsupported { kind })
 }
 
-/// A record, or nothing for one that is whole and has what cannot be replayed here. `None`: it is damaged.
+/// A record, or an inner `None` for a valid one that cannot be replayed here. The outer `None`: it is damaged.
 type Decoded<'a> = Option<Option<Record<'a>>>;
 
-/// What a record of a creation says of the new object, behind its directory.
+/// The new object in the record of a creation, after its directory.
 fn new_object<'a>(reader: &mut Reader<'a>, directory: u64) -> Option<Creation<'a>> {
     let object = reader.number()?;
     let created = Creation {
@@ -400,10 +401,10 @@ fn extended<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     })
 }
 
-/// What is said of a list before it.
+/// The header of a list.
 struct ListHead {
     count: u64,
-    /// Domains of whom it names, and whom only an identity mapper knows.
+    /// Number of domains of its identity-mapper ids.
     foreigners: u64,
     bytes: usize,
 }
@@ -419,10 +420,10 @@ impl ListHead {
         Some(head)
     }
 
-    /// The list. Nothing in it: it names somebody of another domain, or audits.
+    /// The list. The inner `None`: it names an id of another domain, or has audit entries.
     fn list<'a>(&self, reader: &mut Reader<'a>) -> Option<Option<&'a [u8]>> {
         let list = reader.rest.get(..self.bytes)?;
-        // The last word is filled up.
+        // Padding to 8 bytes.
         reader.rest = reader.rest.get(self.bytes.next_multiple_of(8)..)?;
         let bytes = self.count.checked_mul(LOGGED_BYTES as u64)?;
         if bytes != self.bytes as u64 {
@@ -447,7 +448,7 @@ fn clone<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     let end = offset
         .checked_add(length)
         .filter(|end| *end <= i64::MAX as u64)?;
-    // The last block may be behind the end of the file; all others are whole.
+    // The last block may extend past the end of the file; all earlier blocks are full.
     let blocks = end.div_ceil(block_size.max(1)) - offset / block_size.max(1);
     let fits = block_size != 0 && offset % block_size == 0 && blocks == count && length != 0;
     let pointers = reader.rest.get(..bytes).filter(|_| fits)?;
@@ -479,7 +480,7 @@ fn write<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     })
 }
 
-/// An object, and a range of it that ends where a file can.
+/// An object, and a range of it with a valid end.
 fn range(reader: &mut Reader<'_>) -> Option<(u64, u64, u64)> {
     let object = object_of(reader.number()?);
     let (offset, length) = (reader.number()?, reader.number()?);
@@ -559,14 +560,14 @@ impl Writer {
     }
 }
 
-/// What stands before a list: entries, domains, foreigners, bytes, flags.
+/// The header of a list: entries, domains, foreign ids, bytes, flags.
 fn list_head(list: &[u8]) -> [u64; 5] {
     let bytes = list.len() as u64;
     [bytes / LOGGED_BYTES as u64, 0, 0, bytes, 0]
 }
 
 impl Creation<'_> {
-    /// What stands in a record behind the directory.
+    /// The fields of a record after the directory.
     fn numbers(&self) -> [u64; 8] {
         [
             self.object | self.slots.saturating_sub(1) << SLOTS_SHIFT,
@@ -598,7 +599,8 @@ impl Creation<'_> {
 }
 
 impl Record<'_> {
-    /// Whether an owner or a group is one whom only an identity mapper knows. Its domain would stand in the place of the name.
+    /// Whether an owner or a group is an id that only an identity mapper can resolve. Its domain would precede the
+    /// name.
     fn names_foreigners(&self) -> bool {
         let (uid, gid) = match self {
             Self::Create(new) | Self::MakeExtended(new) | Self::Whiteout { whiteout: new, .. } => {

@@ -235,7 +235,7 @@ fn a_receipt_stands_behind_the_rest() {
         append_receipt(&mut body, &receipt);
         assert_eq!(decode(kind, &body), Ok(record));
         assert_eq!(receipt_of(kind, &body), Some(receipt));
-        // As an earlier release wrote it, with what may follow.
+        // As an earlier release wrote it, with possible trailing bytes.
         body.truncate(body.len() - 4);
         for _ in 0..8 {
             assert_eq!(receipt_of(kind, &body), Some(without_call));
@@ -280,7 +280,7 @@ fn what_cannot_be_replayed_is_told_by_its_type() {
         ..Setting::default()
     };
     let (kind, mut body) = Record::Set(set).encode();
-    // Somebody of another domain.
+    // An id of another domain.
     let list = Record::Acl {
         object: 1,
         list: &[0; 12],
@@ -302,7 +302,7 @@ fn what_came_with_a_creation_is_understood() {
         project: Some(7),
         created: Some([8, 9]),
     };
-    // Its last word is filled up.
+    // Padding to 8 bytes.
     let list = [0_u8; LOGGED_BYTES * 3];
     let kinds = [
         (
@@ -345,7 +345,7 @@ fn a_creation_with_all_has_the_layout_of_zil_h() {
         generation: 7,
         name: b"n",
         options: Some(Options {
-            // What is made in it belongs to its project.
+            // New objects in it inherit its project.
             flags: [0x4000_0000_0000, 0x4000_0000_0000],
             project: Some(12),
             created: None,
@@ -368,7 +368,7 @@ fn a_creation_with_all_has_the_layout_of_zil_h() {
     assert_eq!((kind, body), (kind::CREATE_ACL_ATTR, expected));
 }
 
-/// Whom only an identity mapper knows has a domain, and it stands where the name is.
+/// An id of an identity mapper has a domain, which is stored in front of the name.
 #[test]
 fn owners_of_other_domains_are_refused() {
     let file = Creation {
@@ -394,7 +394,7 @@ fn owners_of_other_domains_are_refused() {
         };
         let (kind, body) = Record::Set(set).encode();
         assert_eq!(decode(kind, &body), Err(BadRecord::Unsupported { kind }));
-        // What is not set says nothing.
+        // Attributes that are not set are ignored.
         let set = Setting {
             mask: set::MODE,
             ..set

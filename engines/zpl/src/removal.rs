@@ -1,4 +1,4 @@
-//! Names that go: removal and renaming, and what happens to objects without a name.
+//! Removes names: removal and renaming, and the handling of objects without a name.
 
 use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, Removable, Renamed};
 
@@ -20,7 +20,7 @@ struct Losing {
     is_directory: bool,
 }
 
-/// The names of a renaming, whether the log is told, and for whom.
+/// The names of a rename, whether it is logged, and the requester.
 struct Names<'a> {
     from: (Node, &'a [u8]),
     to: (Node, &'a [u8]),
@@ -29,7 +29,7 @@ struct Names<'a> {
 }
 
 impl Losing {
-    /// What it becomes: without a name, or with one less.
+    /// Its new state: without a name, or with one name less.
     fn after(&self) -> Stored {
         Stored {
             links: match self.is_directory {
@@ -77,7 +77,7 @@ impl<O: Objects> Zpl<O> {
         let judged = self.judged(object, &stored, who)?;
         self.judged(directory, parent, who)?
             .check_removal(&judged, who)?;
-        // Whoever may only add names takes none away.
+        // A requester with append-only rights cannot remove names.
         self.check_flags(parent, flag::APPEND_ONLY)?;
         self.check_kept(&stored)?;
         self.check_flags(&stored, flag::NO_UNLINK)?;
@@ -89,7 +89,8 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
-    /// What a name means that `who` wants to take away. Whoever may take none away does not learn whether it is there.
+    /// The object of a name that `who` requests to remove. A requester without that right must not detect whether it
+    /// exists.
     fn named(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<u64> {
         let parent = self.directory(who, directory, Use::LookUp)?;
         match self.entry(directory.object, name)? {
@@ -136,7 +137,7 @@ impl<O: Objects> Zpl<O> {
         Ok(told)
     }
 
-    /// Takes a name away. What is to be freed then.
+    /// Removes a name. Returns the objects to be freed afterwards.
     fn unlink(
         &self,
         (directory, parent): (u64, &Stored),
@@ -201,7 +202,8 @@ impl<O: Objects> Zpl<O> {
         )
     }
 
-    /// Renames by a log whose record has more to be done: only its last change notes that it was replayed.
+    /// Renames during the replay of a record that needs further changes: only the last change notes the record as
+    /// replayed.
     pub(crate) fn rename_unnoted(
         &self,
         who: &Identity,
@@ -263,7 +265,7 @@ impl<O: Objects> Zpl<O> {
         self.rename_all(names, &parents, &mover, replaced.as_ref())
     }
 
-    /// What the rename replaces, if it may.
+    /// The object that the rename replaces, if the requester may replace it.
     fn replaced(
         &self,
         who: &Identity,
@@ -358,7 +360,7 @@ impl<O: Objects> Zpl<O> {
         Ok((renamed, freed))
     }
 
-    /// Lets two names change places. Only a log asks for it.
+    /// Exchanges two names. Only a log requests it.
     pub(crate) fn exchange(&self, from: (Node, &[u8]), to: (Node, &[u8])) -> Done {
         let _names = self.lock_names();
         let find = |(directory, name): (Node, &[u8])| {

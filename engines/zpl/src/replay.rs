@@ -1,5 +1,5 @@
-//! Replays the intent log: what was durable, and did not get into a transaction group before the crash. Each record
-//! becomes one change, which also notes how far the replay has come.
+//! Replays the intent log: changes that were durable and not in a synced transaction group at the crash. Each record
+//! becomes one change, which also notes the progress of the replay.
 
 use file_system::acl::{ENTRIES_MAX, Entry};
 use file_system::{
@@ -24,7 +24,7 @@ const ROOT: Identity = Identity {
     groups: Vec::new(),
 };
 
-/// What a replay has to know of a log before its first record.
+/// The facts about a log that a replay needs before its first record.
 #[derive(Default)]
 pub struct Survey {
     later: LaterWrites,
@@ -32,14 +32,14 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Takes the next record of the log.
+    /// Processes the next record of the log.
     pub fn see(&mut self, record: &Record<'_>) {
         self.later.see(record);
         self.unfinished.see(record);
     }
 }
 
-/// Replays all of the log. One that has nothing to replay only begins anew.
+/// Replays the whole log. A log without records is only reset.
 pub fn run<O: Objects>(zpl: &Zpl<O>, survey: Survey) -> Result<(), ObjectError> {
     *zpl.lock_later_writes() = survey.later;
     zpl.set_replaying(true);
@@ -178,7 +178,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
     }
 }
 
-/// What a record is about. A large file that lost its last name is gone, although its space is freed later.
+/// The object of a record. A large file that lost its last name counts as missing, although its space is freed later.
 fn there<O: Objects>(zpl: &Zpl<O>, object: u64) -> Result<Stored, ObjectError> {
     match zpl.is_going(object) {
         true => Err(ObjectError::Missing),
@@ -216,7 +216,7 @@ fn logged_list(bytes: &[u8]) -> Done<Vec<Entry>> {
     }
 }
 
-/// Makes an object; what has its name now is renamed to `renamed` before.
+/// Creates an object; an existing object of that name is renamed to `renamed` first.
 fn create<O: Objects>(
     zpl: &Zpl<O>,
     new: &Creation<'_>,
@@ -270,7 +270,7 @@ fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> Done<NewObject<'a
     })
 }
 
-/// What was set beside the usual attributes.
+/// The optional attributes that were set.
 fn optional(options: &Options, stored: &Stored) -> Stored {
     let [which, values] = options.flags;
     let mut set = Stored {
@@ -391,7 +391,7 @@ fn write<O: Objects>(
         .map(drop)
 }
 
-/// What was written is in its place already: another record had it.
+/// The data was written already, by another record.
 fn grow<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, object: u64, size: u64, end: u64) -> Done {
     let _changing = zpl.locks.change(&[object]);
     let grown = Stored {
@@ -451,7 +451,7 @@ fn set_optional<O: Objects>(zpl: &Zpl<O>, record: &Setting, stored: &Stored) -> 
     Ok(())
 }
 
-/// What a record of attributes asks for.
+/// The changes that a record of attributes requests.
 fn wanted(record: &Setting) -> SetAttributes {
     let has = |mask: u64| record.mask & mask != 0;
     let id = |mask, id: u64| has(mask).then_some(id).and_then(|id| id.try_into().ok());

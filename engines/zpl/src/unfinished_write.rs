@@ -1,7 +1,8 @@
-//! The write that a log ends within.
+//! Detects an incomplete write at the end of a log.
 //!
-//! The library cuts the record of a long write anywhere to fill the blocks of the log. If the last of them did not get to the disks, the
-//! log ends with the beginning of a write that nobody was told to be durable. Applications take a page for atomic, so it is left out.
+//! The library may split the record of a long write anywhere to fill log blocks. If the last block did not reach the
+//! disks, the tail of the log is the first part of a write that was never acknowledged. Applications assume that a page
+//! is atomic, so the part is not replayed.
 
 use crate::records::Record;
 
@@ -9,14 +10,14 @@ use crate::records::Record;
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     object: u64,
-    /// Where the next record has to go on.
+    /// The offset at which the next record must continue.
     next: u64,
     end: u64,
     /// How many records of writes came before its first one.
     first: usize,
 }
 
-/// Looks for it in a log, then tells a replay where it begins.
+/// Finds it in a log, and returns its start to the replay.
 #[derive(Debug, Default)]
 pub(crate) struct UnfinishedWrite {
     begun: Option<Begun>,
@@ -25,7 +26,7 @@ pub(crate) struct UnfinishedWrite {
 }
 
 impl UnfinishedWrite {
-    /// Takes the next record of the log.
+    /// Processes the next record of the log.
     pub(crate) fn see(&mut self, record: &Record<'_>) {
         let Record::Write {
             object,
@@ -112,7 +113,7 @@ mod tests {
         };
         let twice = [&whole[..], &[cut], &whole[..1]].concat();
         assert_eq!(left_out(&twice), [4]);
-        // What is known of it comes after it: the file was removed meanwhile.
+        // A later record shows that the file was removed.
         assert_eq!(left_out(&[whole[0], cut]), NONE);
         assert_eq!(left_out(&[whole[0], part(0, 40, 40)]), NONE);
         // The rest of another write of the same range.
