@@ -2,7 +2,7 @@
 //! system whose root belongs to root and is writable by every user.
 //!
 //! # Panics
-//! The tests panic where a file system does something else.
+//! The tests panic where a file system behaves differently.
 
 use crate::{
     COOKIE_LAST, Content, FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt,

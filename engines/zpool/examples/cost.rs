@@ -1,7 +1,7 @@
-//! What an operation on a volume costs this process in CPU time, without any protocol: for
-//! comparing builds, drivers and settings with each other on one machine.
+//! Measures the CPU time of operations on a volume in this process, without any protocol, to
+//! compare builds, drivers and settings on one host.
 //!
-//! `cargo run --example cost -- FOLDER [direct]` makes a mirror on two files in FOLDER, of the
+//! `cargo run --example cost -- FOLDER [direct]` creates a mirror on two files in FOLDER, of the
 //! disk that is to be measured, and removes it again.
 
 #![allow(clippy::print_stdout)]

@@ -1,38 +1,38 @@
-//! A program for proofs: performs commands from standard input on the files of a pool's file systems, and answers each with
-//! a line.
+//! A driver for proofs: executes commands from standard input on the files of a pool's file systems, and replies to
+//! each with a line.
 //!
-//! `files POOL FOLDER create|import SECONDS`: the pool is on all files of the folder, and transaction groups come after so many
-//! seconds. A command begins with its lane: each lane has a thread of its own, and performs its commands one after the other. An answer
-//! begins with the lane, too: `LANE ok WORDS` or `LANE error WHY`. The end of the input ends the process at once, like a crash;
-//! `LANE export` before it closes the pool in good order.
+//! `files POOL FOLDER create|import SECONDS`: the pool is on all files of the directory, and SECONDS is the interval of
+//! transaction groups. A command starts with its lane: each lane has its own thread, and runs its commands in order. A
+//! reply starts with the lane, too: `LANE ok WORDS` or `LANE error WHY`. The end of the input terminates the process at
+//! once, like a crash; `LANE export` closes the pool in good order first.
 //!
 //! Words of a command are separated by spaces. Names and texts are written by `%XX` where they are not letters, digits or `._-/`.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! |---|---|
-//! | `create DATASET` | makes a file system |
-//! | `create-secret DATASET HEX` | makes an encrypted one |
+//! | `create DATASET` | creates a file system |
+//! | `create-secret DATASET HEX` | creates an encrypted one |
 //! | `key DATASET HEX` | loads its key |
 //! | `set DATASET PROPERTY VALUE` | sets a property of it |
-//! | `open DATASET` | opens it, and tells the number of its root; the lane's further commands are about its files |
+//! | `open DATASET` | opens it, and returns the number of its root; the lane's further commands are about its files |
 //! | `close` | closes it |
 //! | `make KIND PATH MODE UID GID [TEXT]` | `file`, `directory`, `link`, `block`, `character`, `socket`, `pipe`; of a link where it leads, of a device `MAJOR:MINOR` |
 //! | `write PATH OFFSET LENGTH TOKEN` | writes TOKEN, 16 characters, over and over; where one begins depends on the offset only |
-//! | `read PATH OFFSET LENGTH` | tells the bytes in hex, fewer at the end |
+//! | `read PATH OFFSET LENGTH` | returns the bytes in hex, fewer at the end |
 //! | `size PATH BYTES`, `punch PATH OFFSET LENGTH` | |
 //! | `mode PATH OCTAL`, `owner PATH UID GID`, `times PATH ATIME MTIME` | times in nanoseconds since 1970 |
 //! | `rename FROM TO`, `link PATH NEW`, `remove PATH`, `remove-directory PATH` | |
-//! | `hold PATH` | keeps an object when it loses its last name |
-//! | `attribute PATH NAME [VALUE]` | sets an extended attribute, or takes it away |
-//! | `attributes PATH` | tells them: `NAME=VALUE` each |
-//! | `list PATH ENTRY...` | sets the access control list. An entry is `+` or `-`, flags, rights and whom, with commas: `+,3,1,u70`. `o`, `g` and `e` are owner, group and everyone, `u` and `g` with a number others |
-//! | `entries PATH` | tells them |
+//! | `hold PATH` | retains an object when it loses its last name |
+//! | `attribute PATH NAME [VALUE]` | sets or removes an extended attribute |
+//! | `attributes PATH` | returns them: `NAME=VALUE` each |
+//! | `list PATH ENTRY...` | sets the access control list. An entry is `+` or `-`, flags, rights and subject, with commas: `+,3,1,u70`. `o`, `g` and `e` are owner, group and everyone, `u` and `g` with a number another user or group |
+//! | `entries PATH` | returns them |
 //! | `log KIND HEX` | adds a record to the intent log, and changes nothing |
 //! | `note NAME NUMBER` | an entry of the master node |
-//! | `orphan` | an object without a name; tells its number |
-//! | `projects` | tells what belongs to one: `PATH=NUMBER` each |
+//! | `orphan` | creates an object without a name; returns its number |
+//! | `projects` | returns the objects that belong to one: `PATH=NUMBER` each |
 //! | `commit`, `sync` | by the intent log, by a transaction group |
-//! | `tree` | a line of `LANE entry WORDS` for each name, then the answer |
+//! | `tree` | a line of `LANE entry WORDS` for each name, then the reply |
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -63,7 +63,7 @@ const ROOT: Identity = Identity {
 const MASTER_NODE: u64 = 1;
 const TOKEN_BYTES: usize = 16;
 const READ_BYTES: usize = 1 << 20;
-/// A longer file is told by its two ends: an emulated processor takes minutes for a gigabyte.
+/// Of a longer file only the two ends are hashed: an emulated processor needs minutes for a gigabyte.
 const SUMMED_BYTES_MAX: u64 = 64 << 20;
 const END_BYTES: u64 = 4 << 20;
 
@@ -129,7 +129,7 @@ struct Words<'a>(std::str::SplitWhitespace<'a>);
 
 impl<'a> Words<'a> {
     fn word(&mut self) -> Result<&'a str, String> {
-        self.0.next().ok_or_else(|| "a word is missing".to_owned())
+        self.0.next().ok_or_else(|| "an argument is missing".to_owned())
     }
 
     fn number(&mut self) -> Result<u64, String> {
@@ -254,7 +254,7 @@ impl Lane {
         Ok(String::new())
     }
 
-    /// What no file system does: a kernel is to judge what comes of it.
+    /// Operations that no file system performs, to test the kernel's reaction.
     fn experiment(&self, what: &str, words: &mut Words<'_>) -> Answer {
         let opened = self.opened.as_ref().ok_or("no file system is open")?;
         let name;
@@ -317,7 +317,7 @@ impl Lane {
         Ok(all.join(" "))
     }
 
-    /// Visits each name with what it names; how many there are.
+    /// Visits each name with its object; returns their number.
     fn walk(&self, visit: Visit<'_>) -> Result<usize, String> {
         let files = self.files()?;
         let mut waiting = vec![(b"/".to_vec(), files.root())];
@@ -394,7 +394,7 @@ fn entry(
     ))
 }
 
-/// The SHA-256 of what a file holds, or of the ends of a long one.
+/// The SHA-256 of a file's contents, or of the ends of a long one.
 fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, String>) -> Answer {
     if let Some(sum) = seen.get(&node.object) {
         return Ok(sum.clone());
@@ -413,7 +413,7 @@ fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, St
             context.update(&buffer[..read.length]);
             at += read.length as u64;
             if read.length == 0 {
-                return Err(format!("a file of {size} bytes ends at {at}"));
+                return Err(format!("a file of {size} bytes has its end at {at}"));
             }
         }
     }
@@ -655,7 +655,7 @@ fn open_pool(words: &[String]) -> Result<Pool, String> {
     }
     let found = zpool::discover(&[folder]).map_err(told)?;
     let candidate = found.first().ok_or("no pool is there")?;
-    // Nobody else can have it: the proof has ended whoever had.
+    // No other host has it: the proof has terminated any previous owner.
     let proof = SafeToOwn::operator_confirms(candidate);
     Pool::import(engine, candidate, proof, &ImportOptions::default()).map_err(told)
 }

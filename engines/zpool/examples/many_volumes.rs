@@ -1,6 +1,6 @@
-//! How long opening a pool, reading what it exports, and the first read of one volume take, with
-//! 1 and with 1,000 volumes: `many_volumes FOLDER COUNT` makes a pool there, or, if there is one,
-//! opens it and prints the times.
+//! Measures how long it takes to open a pool, to read its exports, and to read from one volume,
+//! with 1 and with 1,000 volumes: `many_volumes FOLDER COUNT` creates a pool there, or opens an
+//! existing one and prints the times.
 
 #![allow(clippy::print_stdout)]
 
@@ -18,7 +18,7 @@ use units::{ByteCount, VolumeName};
 use zpool::pool::discover;
 use zpool::{Engine, EngineOptions, HostId, Pool};
 
-/// Properties of an exported volume, about as many as a target keeps.
+/// Properties of an exported volume, about as many as a target stores.
 const PROPERTIES: [&str; 5] = ["target", "lun", "identity", "access", "portal-group"];
 
 fn make(engine: &'static Engine, folder: PathBuf, count: usize) -> Result<(), Box<dyn Error>> {

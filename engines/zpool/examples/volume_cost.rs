@@ -1,5 +1,6 @@
-//! What a volume's calls cost: wall time and CPU of the whole process per call, without any
-//! protocol. `volume_cost [FOLDER]` makes a scratch pool there (default: the temporary folder).
+//! Measures the cost of a volume's calls: wall time and CPU of the whole process per call, without
+//! any protocol. `volume_cost [FOLDER]` creates a scratch pool there (default: the temporary
+//! directory).
 
 #![allow(clippy::print_stdout)]
 
@@ -24,8 +25,8 @@ fn cpu() -> Duration {
     Duration::new(usage.tv_sec as u64, usage.tv_nsec as u32)
 }
 
-/// Repeats `call` and prints its cost. Stands still until the pool has synced, so that the cost
-/// of writing what was written counts.
+/// Repeats `call` and prints its cost. Then waits until the pool has synced, so that the cost of
+/// writing the data to disk is included.
 fn measure(pool: &Pool, what: &str, bytes: u64, mut call: impl FnMut()) {
     if std::env::var("ONLY").is_ok_and(|only| only != what) {
         return;

@@ -1,8 +1,8 @@
 //! The engine's ciphers: which code encrypts the blocks of datasets, and a way to measure and
 //! check it.
 //!
-//! OpenZFS brings AES-GCM of its own, which does not use all that the processor can do. At the start it is measured against that of `ring`, and the faster one is
-//! used from then on. What they write is the same.
+//! Speeds up AES-GCM: the implementation in OpenZFS does not use all instructions of the processor. At the start it is
+//! benchmarked against that of `ring`, and the faster one is used from then on. Both produce the same output.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -26,7 +26,7 @@ const SAMPLES: usize = 5;
 /// How blocks depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Counter with an authentication code: what datasets are encrypted with.
+    /// Counter mode with an authentication code: the mode of encrypted datasets.
     Gcm,
     /// The older one with an authentication code.
     Ccm,
@@ -34,16 +34,16 @@ pub enum Mode {
     Ecb,
 }
 
-/// Whose code runs.
+/// The implementation to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// That which datasets are encrypted with in this process.
+    /// The one that encrypts datasets in this process.
     InUse,
     /// The one that OpenZFS brings.
     OpenZfs,
 }
 
-/// A key ready for use, as the engine keeps it for a dataset. Wiped when dropped.
+/// A key schedule, in the form that the engine holds for a dataset. Wiped when dropped.
 pub struct Cipher(NonNull<sys::bh_cipher>);
 
 /// Why a block was not decrypted.
@@ -52,7 +52,7 @@ pub enum CipherError {
     /// The tag does not fit: another key, or changed bytes.
     #[error("the authentication tag does not fit")]
     Tag,
-    /// The engine lacks it, or the lengths are wrong.
+    /// The engine does not support it, or the lengths are wrong.
     #[error("the engine refused")]
     Refused,
 }
@@ -153,7 +153,7 @@ impl Drop for Cipher {
 /// Memory that the engine lends for one call; `None` where it has none.
 ///
 /// # Safety
-/// `data` points to `bytes` readable bytes that nobody writes while the slice lives, or `bytes` is
+/// `data` points to `bytes` readable bytes without writers while the slice lives, or `bytes` is
 /// zero.
 unsafe fn lent<'a>(data: *const u8, bytes: u64) -> &'a [u8] {
     if bytes == 0 {
@@ -166,7 +166,7 @@ unsafe fn lent<'a>(data: *const u8, bytes: u64) -> &'a [u8] {
 /// As [`lent`], to be written.
 ///
 /// # Safety
-/// As for [`lent`], and nobody else reads it either.
+/// As for [`lent`], and without other readers.
 unsafe fn lent_mut<'a>(data: *mut u8, bytes: u64) -> &'a mut [u8] {
     if bytes == 0 {
         return &mut [];
@@ -186,8 +186,8 @@ fn ready(key: &[u8]) -> Option<aead::LessSafeKey> {
 }
 
 /// # Safety
-/// All pointers are to memory of the stated lengths, as `shim_crypto.h` says.
-#[allow(clippy::too_many_arguments, reason = "what the shim hands over")]
+/// All pointers are to memory of the stated lengths, as `shim_crypto.h` specifies.
+#[allow(clippy::too_many_arguments, reason = "the shim's arguments")]
 unsafe extern "C" fn seal(
     key: *const u8,
     key_bytes: u64,
@@ -225,7 +225,7 @@ unsafe extern "C" fn seal(
 
 /// # Safety
 /// As for [`seal`].
-#[allow(clippy::too_many_arguments, reason = "what the shim hands over")]
+#[allow(clippy::too_many_arguments, reason = "the shim's arguments")]
 unsafe extern "C" fn open(
     key: *const u8,
     key_bytes: u64,
@@ -267,7 +267,7 @@ static RING: sys::bh_gcm = sys::bh_gcm {
 /// Has the engine use the code that is quicker here. A choice that cannot be made leaves the
 /// engine's own.
 pub(crate) fn choose() {
-    // SAFETY: the library runs; what is installed is static.
+    // SAFETY: the library runs; the installed table is static.
     unsafe { sys::bh_gcm_install(&RING) };
     let (ring, library) = (sample(Code::InUse), sample(Code::OpenZfs));
     let same = matches!((&ring, &library), (Ok(a), Ok(b)) if a.1 == b.1);
@@ -287,10 +287,10 @@ pub(crate) fn choose() {
     );
 }
 
-/// What a run encrypts to.
+/// The output of an encryption.
 type Sealed = (Vec<u8>, [u8; TAG_BYTES]);
 
-/// The shortest time of a run, and what comes out.
+/// The shortest time of a run, and its output.
 fn sample(code: Code) -> Result<(Duration, Sealed), CipherError> {
     let input: Vec<u8> = (0..SAMPLE_BYTES).map(|at| at as u8).collect();
     let mut out = vec![0; SAMPLE_BYTES];

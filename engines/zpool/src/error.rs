@@ -11,7 +11,7 @@ pub enum EngineError {
     /// The library's state is one per process.
     #[error("the ZFS engine runs already: one process has one engine")]
     AlreadyStarted,
-    /// The library is not the one this program was built for.
+    /// The library is not the one that this binary was built for.
     #[error(
         "the installed libzpool was built differently from this program: install the version \
          that `make deps` installs, and build again ({what})"
@@ -20,31 +20,31 @@ pub enum EngineError {
         /// The check that failed.
         what: &'static str,
     },
-    /// The library is of another version than this program was built for.
+    /// The library is of another version than this binary was built for.
     #[error(
         "this bulkhead was built for OpenZFS {known}, and the library on this machine is {found}: \
          their inner structures may differ, so no pool is touched; install the bulkhead that was \
          built for it, or build it here again (`make build`)"
     )]
     OtherVersion {
-        /// What was compiled for.
+        /// The version at compile time.
         known: &'static str,
-        /// What is installed.
+        /// The installed version.
         found: String,
     },
-    /// The library has debugging checks and this program was built for one without, or the reverse.
+    /// The library has debugging checks and this binary was built for one without, or the reverse.
     #[error(
         "this bulkhead was built for a libzpool {known}, and the library on this machine is {found}: \
          their inner structures differ, so no pool is touched; install the bulkhead that was built \
          for it, or start this one without LD_LIBRARY_PATH or LD_PRELOAD if they name another library"
     )]
     OtherKind {
-        /// What was compiled for.
+        /// The kind at compile time.
         known: &'static str,
-        /// What is loaded.
+        /// The loaded kind.
         found: &'static str,
     },
-    /// The library is not Debian's, and not the build that this program was built for.
+    /// The library is not Debian's, and not the build that this binary was built for.
     #[error(
         "this bulkhead was built for one build of bulkhead-libzpool, and the library on this machine \
          is another one: their inner structures may differ, so no pool is touched; install the \
@@ -56,7 +56,7 @@ pub enum EngineError {
     Option {
         /// Which.
         option: &'static str,
-        /// What it must be.
+        /// The required package version.
         rule: &'static str,
     },
     /// Signals could not be blocked for the library's threads.

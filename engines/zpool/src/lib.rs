@@ -3,8 +3,8 @@
 //! * [`Engine`] is the library itself, started once.
 //! * [`Pool`] is an open pool; [`PoolSpec`] describes one to be made.
 //! * Datasets, volumes and their I/O are in [`dataset`] and [`volume`].
-//! * Its file systems are in [`files`]; what makes files of objects is in the crate `zpl`.
-//! * [`keys`] are those of encrypted datasets, [`crypto`] is what encrypts them.
+//! * Its file systems are in [`files`]; the crate `zpl` implements files on their objects.
+//! * [`keys`] are those of encrypted datasets, [`crypto`] is their cipher.
 //! * [`device`] is the driver through which the library reaches disks.
 //!
 //! All functions that take time say so in their names or documentation; none may be called from

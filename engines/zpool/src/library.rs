@@ -1,8 +1,8 @@
-//! Whether the loaded library is the one that this program was built for.
+//! Verifies that the loaded library is the one that this binary was built for.
 //!
-//! `libzpool` promises no stable layout of its inner structures, and its soname stays the same when
-//! they change: OpenZFS 2.3.9 in the place of 2.3.2 would be loaded, and then read and write at
-//! wrong offsets. So nothing of the library is started before it is known to fit.
+//! `libzpool` promises no stable layout of its inner structures, and its soname stays the same when they change:
+//! OpenZFS 2.3.9 instead of 2.3.2 would be loaded, and would then read and write at wrong offsets. So no function of
+//! the library is called before it is verified.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ const KNOWN: Build<'static> = Build {
     has_checks: sys::OPENZFS_HAS_CHECKS,
 };
 
-/// Refuses a library whose structures may differ from those that this program knows.
+/// Refuses a library with structures that may differ from those at compile time.
 pub(crate) fn check() -> Result<(), EngineError> {
     let id = build_id();
     let loaded = Build {
@@ -40,7 +40,7 @@ pub(crate) fn check() -> Result<(), EngineError> {
     fits(KNOWN, loaded, sys::OPENZFS_VERSION, version)
 }
 
-/// Which library this process has loaded, in words; a program with one that does not fit says so here, and starts nothing.
+/// Describes the library that this process has loaded; a mismatch is reported here without starting the library.
 pub fn described() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(describe);
     &TEXT
@@ -55,7 +55,7 @@ fn describe() -> String {
     let short = id.get(..BUILD_ID_DIGITS_SHOWN).unwrap_or("unknown");
     let fits = match check() {
         Ok(()) => "",
-        Err(_) => "; it does not fit this program",
+        Err(_) => "; it does not fit this binary",
     };
     format!(
         "OpenZFS {} ({kind}, build {short}{fits})",
@@ -80,7 +80,7 @@ fn fits(
         return Ok(());
     }
     if !known.has_checks {
-        // Who built it from what, nobody but its build id can tell.
+        // Only its build id identifies a local build.
         return Err(EngineError::OtherOwnBuild);
     }
     let found = version();
@@ -110,7 +110,7 @@ fn kind_word(has_checks: bool) -> &'static str {
 }
 
 fn has_checks() -> bool {
-    // SAFETY: asks the dynamic linker for a name.
+    // SAFETY: looks up a symbol in the dynamic linker.
     unsafe { sys::bh_library_has_checks() != 0 }
 }
 
@@ -123,7 +123,7 @@ fn upstream(version: &str) -> &str {
 fn build_id() -> String {
     let mut bytes = [0; BUILD_ID_BYTES_MAX];
     let mut length = 0;
-    // SAFETY: writes at most as many bytes as it is told.
+    // SAFETY: writes at most the given number of bytes.
     unsafe { sys::bh_library_build_id(bytes.as_mut_ptr(), bytes.len() as u64, &mut length) };
     let id = usize::try_from(length)
         .ok()
@@ -136,7 +136,7 @@ fn build_id() -> String {
 
 fn version() -> Option<String> {
     let mut text = [0; VERSION_BYTES_MAX];
-    // SAFETY: writes at most as many bytes as it is told, the last of them a zero.
+    // SAFETY: writes at most the given number of bytes, the last of them a zero.
     let code = unsafe { sys::bh_library_version(text.as_mut_ptr().cast(), text.len() as u64) };
     let text = std::ffi::CStr::from_bytes_until_nul(&text).ok()?;
     (code == 0).then(|| text.to_string_lossy().into_owned())
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn unasked() -> Option<String> {
-        panic!("the build says enough")
+        panic!("the build id is sufficient")
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         for (known, loaded, found) in [
             (debian("ab"), own("cd"), "without debugging checks"),
             (own("ab"), debian("cd"), "with debugging checks"),
-            // No linker makes these; whoever edits a library does.
+            // No linker produces these, only an edited library.
             (own("ab"), debian("ab"), "with debugging checks"),
         ] {
             let refused = fits(known, loaded, "2.3.2", unasked);
@@ -223,7 +223,7 @@ mod tests {
             let text = refused.expect_err("another build").to_string();
             assert!(text.contains("bulkhead-libzpool"), "{text}");
         }
-        fits(own(""), own(""), "2.3.2", unasked).expect_err("nothing tells them apart");
+        fits(own(""), own(""), "2.3.2", unasked).expect_err("they cannot be distinguished");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What is open without a name while a file system is closed for a moment.
+//! Objects that are open without a name while a file system is closed temporarily.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use file_system::Node;
 
-/// By file system the objects without a name that were held when it was closed. A server closes a file system and opens it again when
-/// `readonly` changes: its clients go on with what they have open.
+/// The held objects without a name, by file system, at its close. A server closes a file system and opens it again when
+/// `readonly` changes: its clients continue with their open files.
 #[derive(Debug, Default)]
 pub(crate) struct Nameless(Mutex<HashMap<u64, Vec<Node>>>);
 

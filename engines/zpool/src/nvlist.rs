@@ -1,5 +1,5 @@
-//! Lists of named values, the form in which the ZFS library takes and returns configuration,
-//! status and properties.
+//! Lists of named values (nvlists), the form of the ZFS library's configuration, status and
+//! properties.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct NvRef<'a> {
     owner: PhantomData<&'a NvList>,
 }
 
-/// A value, as far as the library uses them in what we read.
+/// A value, of the types that the library uses in the lists read here.
 #[derive(Clone, Debug)]
 pub enum NvValue<'a> {
     /// The name is there, without a value.
@@ -67,16 +67,16 @@ impl NvList {
     /// An empty list.
     pub fn new() -> Self {
         let mut raw = ptr::null_mut();
-        // SAFETY: `raw` is a valid place for the result.
+        // SAFETY: `raw` is valid for the result.
         let code = unsafe { sys::nvlist_alloc(&mut raw, sys::NV_UNIQUE_NAME, 0) };
         must(code, "allocate");
         Self(NonNull::new(raw).expect("allocated"))
     }
 
-    /// Takes over a list that a function of the library handed out; `None` for NULL.
+    /// Takes ownership of a list that the library returned; `None` for NULL.
     ///
     /// # Safety
-    /// `raw` is NULL or a list that nobody else frees or changes.
+    /// `raw` is NULL or a list that no other code frees or changes.
     pub unsafe fn from_raw(raw: *mut sys::nvlist) -> Option<Self> {
         NonNull::new(raw).map(Self)
     }
@@ -84,8 +84,8 @@ impl NvList {
     /// Decodes a packed list, such as a label of a device; `None` if it is none.
     pub fn unpack(bytes: &[u8]) -> Option<Self> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the library reads `length` bytes and writes none, despite the type; `raw` is a
-        // valid place for the result.
+        // SAFETY: the library reads `length` bytes and writes none, despite the type; `raw` is
+        // valid for the result.
         let code = unsafe {
             sys::nvlist_unpack(bytes.as_ptr().cast_mut().cast(), bytes.len(), &mut raw, 0)
         };
@@ -120,7 +120,7 @@ impl NvList {
         self
     }
 
-    /// Adds or replaces a text. A text ends at its first NUL.
+    /// Adds or replaces a text. A text is cut at its first NUL.
     pub fn set_text(&mut self, name: &str, value: &str) -> &mut Self {
         let name = c_name(name);
         let until_nul = value.split('\0').next().unwrap_or_default();
@@ -160,7 +160,7 @@ impl NvList {
         let name = c_name(name);
         let raws: Vec<*const sys::nvlist> =
             values.iter().map(|v| v.as_raw().cast_const()).collect();
-        // SAFETY: all lists are live for the call and are copied.
+        // SAFETY: all lists are are valid for the call and are copied.
         must(
             unsafe {
                 sys::nvlist_add_nvlist_array(
@@ -193,7 +193,7 @@ impl NvList {
         self
     }
 
-    /// Takes an entry away, if it is there.
+    /// Removes an entry, if present.
     pub fn remove(&mut self, name: &str) -> &mut Self {
         let name = c_name(name);
         // SAFETY: the list is live. The only failure is that no such entry exists.
@@ -231,7 +231,7 @@ impl<'a> NvRef<'a> {
     /// A copy that we own.
     pub fn to_owned(self) -> NvList {
         let mut raw = ptr::null_mut();
-        // SAFETY: the source is live; `raw` is a valid place for the result.
+        // SAFETY: the source is live; `raw` is valid for the result.
         must(
             unsafe { sys::nvlist_dup(self.raw.as_ptr(), &mut raw, 0) },
             "copy",
@@ -242,7 +242,7 @@ impl<'a> NvRef<'a> {
     fn pair(self, name: &str) -> Option<NonNull<sys::nvpair>> {
         let name = c_name(name);
         let mut pair = ptr::null_mut();
-        // SAFETY: the list is live; `pair` is a valid place for the result.
+        // SAFETY: the list is live; `pair` is valid for the result.
         let code =
             unsafe { sys::nvlist_lookup_nvpair(self.raw.as_ptr(), name.as_ptr(), &mut pair) };
         if code == 0 { NonNull::new(pair) } else { None }
@@ -343,8 +343,8 @@ unsafe fn value_of<'a>(pair: NonNull<sys::nvpair>) -> NvValue<'a> {
         raw: NonNull::new(list).expect("a list value is a list"),
         owner: PhantomData,
     };
-    // SAFETY: each getter is called for a pair of its own type, and what it returns lives as
-    // long as the pair.
+    // SAFETY: each getter is called for a pair of its own type, and its result is valid as long as
+    // the pair.
     unsafe {
         match sys::nvpair_type(raw) {
             sys::DATA_TYPE_BOOLEAN => NvValue::Present,

@@ -6,7 +6,7 @@ use zpool_sys as sys;
 ///
 /// # Safety
 ///
-/// All parts are there, and nobody writes to them, for as long as the slices are used.
+/// All parts are valid, and no thread writes to them, for as long as the slices are used.
 pub(crate) unsafe fn append(first: *const sys::bh_part, count: u64, parts: &mut Vec<&[u8]>) {
     // SAFETY: as the caller promises.
     let raw = unsafe { std::slice::from_raw_parts(first, count as usize) };

@@ -1,8 +1,8 @@
 //! The ZFS library, which exists once per process: its tunables, its identity, its start.
 //!
 //! The library blocks no signals and survives no fork: [`Engine::start`] starts its threads with
-//! all signals blocked, so that the program's own signal handling goes on as it was, and the
-//! program must not fork afterwards (spawning other programs before the start is fine).
+//! all signals blocked, so that the signal handling of the process is unaffected; the process must
+//! not fork afterwards (spawning other processes before the start is fine).
 
 use std::ffi::CString;
 use std::sync::Mutex;
@@ -20,21 +20,22 @@ use crate::error::{EngineError, SystemError};
 const ARC_BYTES_MIN: u64 = 64 << 20;
 /// The library must be able to hold two of the largest blocks of a transaction.
 const DIRTY_BYTES_MIN: u64 = 16 << 20;
-/// A longer transaction group makes a start after a crash slower than anyone would wait for.
+/// A longer transaction group delays a start after a crash too much.
 const TXG_TIMEOUT_S_MAX: u32 = 60;
 
-/// Signs of life that a pool with `multihost=on` gets within the silence after which its owner
-/// gives it up. Several, so that one slow write does not count.
+/// MMP writes of a pool with `multihost=on` within the silence after which its owner gives it up.
+/// Several, so that one slow write does not count.
 const SIGNS_OF_LIFE_PER_SILENCE: u32 = 8;
 /// The library writes them no more often than every 100 ms.
 const MULTIHOST_SILENCE_MIN: Duration = Duration::from_millis(800);
-// A head that stood still for so long that its pool was taken without proof looks before it writes.
+// A head that was stopped for so long that its pool was taken without proof checks the labels
+// before it writes.
 const _: () = assert!(2 * MULTIHOST_SILENCE_MIN.as_millis() > device::INATTENTION_MAX.as_millis());
-/// Nobody would wait for more than twice of it.
+/// A longer silence would delay an import to more than twice of it.
 const MULTIHOST_SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Settings of the library. Those that matter, with defaults that suit a storage server that
-/// shares its machine; the hundreds of others stay as the library has them.
+/// Settings of the library. Those that matter, with defaults for a storage server on a shared host;
+/// all other settings have the library's defaults.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// This head; see [`HostId`].
@@ -45,21 +46,21 @@ pub struct EngineOptions {
     /// Written data that may wait in memory for its transaction group. Writers are slowed down
     /// from 60 % of it on. More absorbs longer bursts and lengthens a restart after a crash.
     pub dirty_bytes_max: ByteCount,
-    /// A transaction group is written at least this often. Shorter makes a restart after a crash
-    /// quicker (less log to replay: 0.7 s with 1, 1.4-3.2 s with the library's 5, measured under
-    /// full synchronous load), longer gathers more writes.
+    /// Maximum interval between transaction groups. A shorter one speeds up a restart after a crash
+    /// (less log to replay: 0.7 s with 1, 1.4-3.2 s with the library's 5, measured under full
+    /// synchronous load), a longer one batches more writes.
     pub txg_timeout_s: u32,
-    /// How long the owner of a pool with `multihost=on` may fail to write a sign of life before it
-    /// gives the pool up; another head that has no proof waits for twice to two and a half times
-    /// as long before it takes the pool. `None`: the library's own 10 s.
+    /// How long the owner of a pool with `multihost=on` may fail to write an MMP uberblock before
+    /// it gives the pool up; another head without proof waits twice to two and a half times as long
+    /// before it imports the pool. `None`: the library's own 10 s.
     pub multihost_silence: Option<Duration>,
     /// Keep cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which
     /// spares copies, both towards devices and when a block is lent to a socket.
     pub scatter_buffers: bool,
     /// How devices are accessed, and how long they may take.
     pub devices: DeviceOptions,
-    /// Open pools by the library's own walks of all datasets, which take a millisecond a volume.
-    /// For comparison: they find what the quick ones find.
+    /// Open pools with the library's own walks of all datasets, which need a millisecond per
+    /// volume. For comparison: they find the same as the quick ones.
     pub library_walks: bool,
     /// Encrypt by the library's own code, which is slower. For comparison.
     pub library_ciphers: bool,
@@ -118,8 +119,8 @@ impl EngineOptions {
         const ALL_CHECKS: u32 = 0x3ffe;
         let signs = self.multihost_silence.map_or((0, 0), signs_of_life);
         sys::bh_engine_options {
-            // Without a floor of its own the library takes 1/32 of the memory for one, and then
-            // ignores a ceiling below it.
+            // Without a configured minimum the library uses 1/32 of the memory, and then ignores a
+            // lower maximum.
             arc_bytes_min: (self.arc_bytes_max.get() / 4).max(ARC_BYTES_MIN / 2),
             arc_bytes_max: self.arc_bytes_max.get(),
             dirty_bytes_max: self.dirty_bytes_max.get(),
@@ -175,7 +176,8 @@ impl Engine {
         with_signals_blocked(|| {
             device::install(&options.devices).map_err(EngineError::Driver)?;
             let raw = options.to_raw();
-            // SAFETY: the options live for the call; the lock above makes this the only call.
+            // SAFETY: the options are valid for the call; the lock above guarantees that this is
+            // the only call.
             SystemError::check(unsafe { sys::bh_engine_start(&raw) }).map_err(EngineError::Library)
         })??;
         select_checksums();
@@ -201,8 +203,8 @@ impl Engine {
         (ByteCount(used), ByteCount(max))
     }
 
-    /// Compares, with the first pool that is open, the library's structures with the headers this
-    /// program was compiled with: a wrong offset would corrupt data silently.
+    /// Compares the library's structures in the first open pool with the headers of this binary: a
+    /// wrong offset would corrupt data silently.
     pub(crate) fn check_layout(&self, pool: &str) -> Result<(), EngineError> {
         if self.layout.get().is_some() {
             return Ok(());
@@ -235,8 +237,8 @@ fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> Result<T, EngineError> 
     Ok(result)
 }
 
-/// The library takes generic code for these unless told otherwise; the first that this machine
-/// has is used (measured: SHA-256 10x with SHA instructions, BLAKE3 6x with AVX2).
+/// The library defaults to generic code for these; the first supported implementation is selected
+/// (measured: SHA-256 10x with SHA instructions, BLAKE3 6x with AVX2).
 fn select_checksums() {
     const BEST_FIRST: [(&str, &[&str]); 4] = [
         ("sha256", &["shani", "avx2", "avx", "ssse3", "x64"]),

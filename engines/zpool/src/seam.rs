@@ -1,4 +1,4 @@
-//! The library as one engine among others.
+//! The library as one of several engines.
 
 use std::path::PathBuf;
 

@@ -8,30 +8,30 @@ use file_system::{Done, FileError, FileSystem};
 
 /// Snapshots of a pool that are open at a time.
 const OPEN_MAX: usize = 32;
-/// One that was not used for so long is closed when another one is opened.
+/// An idle snapshot is closed after this time when another is opened.
 const IDLE: Duration = Duration::from_secs(60);
 /// The files of a snapshot that is open.
 pub trait Closing: FileSystem {
-    /// Waits for calls to end. Later ones answer [`FileError::Gone`].
+    /// Blocks until its calls have finished. Later calls return [`FileError::Gone`].
     fn close(&self);
     /// The files alone. The oldest Rust that builds this does not see that it is one.
     fn files(self: Arc<Self>) -> Arc<dyn FileSystem>;
 }
 
-/// Those of a pool. Nobody waits for a snapshot that another one opens or closes, unless it is the same.
+/// The open snapshots of a pool. Opening or closing one snapshot blocks only requests for the same one.
 #[derive(Default)]
 pub struct OpenSnapshots {
     state: Mutex<State>,
-    /// Something is opened or closed.
+    /// An open or close has finished.
     done: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     open: Vec<Open>,
-    /// What is being opened, or closed.
+    /// The snapshots that are being opened or closed.
     busy: Vec<Busy>,
-    /// What is kept closed: snapshots, and datasets with all snapshots of them and below.
+    /// The snapshots that must stay closed: single ones, and datasets with all snapshots of them and their descendants.
     closed: Vec<(u64, String)>,
     next: u64,
 }
@@ -48,24 +48,24 @@ struct Open {
 
 struct Busy {
     key: Key,
-    /// Not known yet at the beginning. Whoever learns it looks whether it is kept closed.
+    /// Unknown at first. The thread that determines it checks whether it must stay closed.
     name: Option<String>,
 }
 
-/// Keeps snapshots closed until it is dropped.
+/// Prevents snapshots from being opened until it is dropped.
 pub struct KeptClosed {
     snapshots: Arc<OpenSnapshots>,
     numbers: std::ops::Range<u64>,
 }
 
-/// Whether a snapshot is `closed`, or one of it, or of something below it.
+/// Whether a snapshot is `closed`, or one of that dataset or its descendants.
 fn is_meant(name: &str, closed: &str) -> bool {
     let rest = name.strip_prefix(closed);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['@', '/']))
 }
 
 impl State {
-    /// Takes them out; they are busy until they are closed.
+    /// Removes them; they are busy until they are closed.
     fn take(&mut self, is_meant: impl Fn(&Open) -> bool) -> Vec<Open> {
         let (taken, kept): (Vec<Open>, _) = std::mem::take(&mut self.open)
             .into_iter()
@@ -82,7 +82,7 @@ impl State {
         self.open.len() + self.busy.len() >= OPEN_MAX
     }
 
-    /// Takes out what nobody uses, and what was not used for longest if there is no room.
+    /// Removes idle snapshots, and the least recently used one if the list is full.
     fn take_for_room(&mut self) -> Vec<Open> {
         let is_full = self.is_full();
         let oldest = self.open.iter().map(|one| one.used).min();
@@ -133,7 +133,7 @@ impl OpenSnapshots {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Waits until nothing that is busy is meant.
+    /// Blocks until no matching snapshot is busy.
     fn wait_while_busy<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -144,7 +144,7 @@ impl OpenSnapshots {
         waited.expect("no holder panics")
     }
 
-    /// Waits for the calls that use them.
+    /// Blocks until the calls that use them have finished.
     fn close(&self, snapshots: Vec<Open>) {
         for one in snapshots {
             let _closing = Working {
@@ -190,7 +190,8 @@ impl OpenSnapshots {
         self.close(concerned);
     }
 
-    /// The files of the snapshot with a number of the file system `of`. If they are not open, `name` tells its full name, and `make` opens them.
+    /// The files of the snapshot with the given number of the file system `of`. If they are not open, `name` returns
+    /// its full name, and `make` opens them.
     pub fn open(
         &self,
         key: (u64, u64),
@@ -220,7 +221,7 @@ impl OpenSnapshots {
         self.close(unused);
         let called = name()?;
         self.begin(key, &called)?;
-        // Until it had begun, another one could get this name.
+        // Before the mark, a rename may have reassigned this name.
         if name()? != called {
             return Err(FileError::NotReady);
         }
@@ -293,7 +294,7 @@ mod tests {
         assert!(snapshots.lock().closed.is_empty());
     }
 
-    /// Whoever holds it keeps snapshots from being closed.
+    /// Held while snapshots must not be closed.
     static CLOSING: Mutex<()> = Mutex::new(());
 
     impl Closing for MemoryFileSystem {

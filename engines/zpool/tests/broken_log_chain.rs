@@ -1,5 +1,5 @@
-//! A block of the log that could not be written. A reader of the log ends there, so nobody may be told that what
-//! stands behind it is durable before the transaction groups hold it.
+//! A failed write of a log block. A replay stops there, so no commit of a later record may be acknowledged before the
+//! transaction groups contain it.
 
 mod support;
 
@@ -24,9 +24,9 @@ use zpool::{Engine, Pool, Volume};
 const BLOCK: u64 = 4096;
 /// No device of the test fails by being slow.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// A commit whose log can be written takes less.
+/// A commit with a working log is faster.
 const COMMIT: Duration = Duration::from_secs(2);
-/// In the folder of the test: that the write behind the gap was acknowledged.
+/// In the directory of the test: notes that the write after the gap was acknowledged.
 const CONFIRMED: &str = "confirmed";
 
 fn engine(faults: &Faults) -> &'static Engine {
@@ -36,7 +36,7 @@ fn engine(faults: &Faults) -> &'static Engine {
     Engine::start(options).expect("start")
 }
 
-/// A pool whose log has a device of its own, so that groups can stand still while the log goes on.
+/// A pool with a log device, so that groups can stall while the log continues.
 fn create(engine: &'static Engine) -> (Pool, PathBuf, PathBuf) {
     let [data, log] = disks(&["data", "log"]).try_into().expect("two");
     let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, vec![data.clone()]);
@@ -85,7 +85,7 @@ fn flush<'scope>(scope: &'scope Scope<'scope, '_>, volume: &'scope Volume) -> Re
     receiver
 }
 
-/// Breaks the log at block 1, and writes block 2 behind the gap; ends at the moment that would tell.
+/// Breaks the log at block 1, and writes block 2 after the gap; terminates when it is acknowledged.
 fn write_behind_a_gap() -> ! {
     let faults = Faults::new();
     let (pool, data, log) = create(engine(&faults));
@@ -111,7 +111,7 @@ fn write_behind_a_gap() -> ! {
     std::thread::scope(|scope| {
         write(&volume, 1);
         let first = flush(scope, &volume);
-        // The library asks twice.
+        // The library tries twice.
         wait_until("the log fails", || faults.steps(&log) >= 2);
         assert!(first.recv_timeout(COMMIT).is_err(), "durable nowhere");
         faults.lift(&log);
@@ -136,7 +136,7 @@ fn what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it() {
         None => {
             let parts =
                 Parts::of("what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it");
-            assert!(!parts.run("write").success, "it ends by its own hand");
+            assert!(!parts.run("write").success, "it kills itself");
             parts.pass("read");
             parts.zdb_is_content("tank");
         }

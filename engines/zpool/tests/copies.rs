@@ -1,5 +1,6 @@
-//! Copies of a pool's disks lie beside them: of every age, under names that sort first and last, where the pool was opened and
-//! elsewhere. What was acknowledged is served, or nothing is; no copy is written to.
+//! Copies of a pool's disks are present next to them: of every age, under names that sort first and last, on the host
+//! where the pool was opened and elsewhere. Either all acknowledged data is served or the import is refused; no copy is
+//! written to.
 
 mod support;
 
@@ -24,11 +25,12 @@ const LAYOUTS: [(&str, GroupKind, &[&str]); 3] = [
     ("mirror", GroupKind::Mirror, &["m", "n"]),
     ("raidz", GroupKind::Raidz1, &["m", "n", "o"]),
 ];
-/// When copies are made. If the server is killed, the last one has the newest root, and lacks the last record of the log.
+/// The points in time at which copies are made. If the server is killed, the last one has the newest root, but misses
+/// the last record of the log.
 const AGES: [&str; 3] = ["first", "log", "last"];
 const BLOCK: u64 = 4096;
 
-/// No transaction group ends by itself.
+/// No transaction group syncs by timer.
 fn start() -> &'static Engine {
     let mut options = options();
     options.txg_timeout_s = 60;
@@ -92,7 +94,7 @@ fn created(kind: GroupKind, disks: Vec<PathBuf>) -> (Pool, Volume) {
     (pool, volume)
 }
 
-/// Makes a pool, copies its disks while it is served, and ends as `how` says.
+/// Creates a pool, copies its disks while it is served, and terminates as `how` specifies.
 fn serve(layout_name: &str, how: &str) {
     let (kind, names) = layout(layout_name);
     let (pool, volume) = created(kind, disks(names));
@@ -114,7 +116,7 @@ fn serve(layout_name: &str, how: &str) {
     export(pool);
 }
 
-/// What a start finds in these places, in this order.
+/// The result of a start with these places, in this order.
 fn found(places: &[PathBuf], chosen: &[PathBuf]) -> Candidate {
     let mut found = discover_all(places, chosen).expect("labels");
     assert_eq!(found.len(), 1, "{found:?}");
@@ -179,7 +181,7 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
                 };
                 let before: Vec<_> = copies.iter().map(written).collect();
                 let pool = import(start(), &found(&[folder()], &[]));
-                assert_eq!(number(&pool), 4, "what was flushed last");
+                assert_eq!(number(&pool), 4, "the last flushed value");
                 export(pool);
                 let after: Vec<_> = copies.iter().map(written).collect();
                 assert_eq!(before, after, "a copy was written to");
@@ -240,7 +242,7 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
     }
 }
 
-/// A disk of the test's folder.
+/// A disk of the test's directory.
 fn disk(name: &str) -> PathBuf {
     folder().join(name)
 }
@@ -299,7 +301,7 @@ fn a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one
     }
 }
 
-/// What the pool holds with one disk, while others are gone for good.
+/// The pool's number with one disk, while further disks are gone for good.
 fn number_of(name: &str, gone: &[&str]) -> u8 {
     for gone in gone {
         std::fs::remove_file(disk(gone)).expect("removed");
@@ -345,7 +347,7 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
             }
             support::kill_oneself();
         }
-        // Somewhere else it may be anything: what is missing may be newer.
+        // On another host nothing is certain: a missing device may be newer.
         Some("elsewhere") => {
             let candidate = found(&["first.n", "m"].map(disk), &[disk("m")]);
             let out = &candidate.left_out[..];
@@ -360,7 +362,7 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
         Some("home") => {
             std::fs::rename(disk("first.n"), disk("n")).expect("renamed");
             let pool = import(start(), &found(&[folder()], &[]));
-            // Only a group that ends begins what is to be copied.
+            // Only a synced group starts the copy.
             write_at(&open(&pool), 1 << 20, 9);
             pool.sync().expect("sync");
             let status = wait_for_scan(&pool);
@@ -385,8 +387,8 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
     }
 }
 
-/// A command that makes copies a pool of their own is killed before they have another number, or is still at it. The original is opened as if
-/// they were not there, also where the disk is gone of which one is a copy.
+/// A `split` of copies into a new pool is killed before they have another number, or is still running. The original is
+/// opened as if they were absent, even if the disk is gone that one is a copy of.
 #[test]
 fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original() {
     const TEST: &str =
@@ -455,7 +457,8 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
     }
 }
 
-/// One of two disks without a mirror was put back as an older copy. Who names it opens the pool with it, and may attach a disk to it.
+/// One of two disks without a mirror was put back as an older copy. An administrator who names it opens the pool with
+/// it, and may attach a disk to it.
 #[test]
 fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it() {
     const TEST: &str =
@@ -497,7 +500,7 @@ fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it
     }
 }
 
-/// A device is taken out of use, an older copy is put in its place, and that is brought back.
+/// A device is taken offline, replaced by an older copy, and that one is brought online.
 #[test]
 fn an_older_image_that_is_brought_online_is_copied_again() {
     const TEST: &str = "an_older_image_that_is_brought_online_is_copied_again";

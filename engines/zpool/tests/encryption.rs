@@ -1,5 +1,5 @@
-//! Encrypted volumes: nothing is shown without the key, nothing is lost while it is missing, and
-//! the stock `zdb` opens with the same key what was made here.
+//! Encrypted volumes: no data is readable without the key, no data is lost while it is missing, and
+//! the stock `zdb` opens the datasets written here with the same key.
 
 mod support;
 
@@ -24,7 +24,7 @@ const SIZE: u64 = 16 << 20;
 const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const PASSPHRASE: &str = "correct horse battery";
-/// What nobody may find on the disks.
+/// Contents that must not appear on the disks.
 const CONTENTS: &[u8; 32] = b"these are the secret contents!!\n";
 
 fn material(text: &str) -> KeyMaterial {
@@ -48,7 +48,7 @@ fn name(text: &str) -> VolumeName {
 fn create(pool: &Pool, volume: &str, key: Option<NewKey>) {
     let mut spec = VolumeSpec::sparse(name(volume), ByteCount(SIZE));
     spec.key = key;
-    // Otherwise the contents would be recognisable to nobody, key or not.
+    // Compressed contents would not be recognisable, encrypted or not.
     spec.properties = vec![("compression".to_owned(), "off".into())];
     pool.create_volume(&spec).expect(volume);
 }
@@ -217,7 +217,7 @@ fn take_over() {
     export(pool);
 }
 
-/// What either code seals, the other opens, and neither takes a changed byte.
+/// Each implementation opens data sealed by the other, and rejects a changed byte.
 fn codes_agree(engine: &'static Engine) {
     for (bytes, key_bytes) in [(512, 16), (4096, 32), (16 << 10, 32), (131_071, 16)] {
         let plain: Vec<u8> = (0..bytes).map(|at| (at * 7) as u8).collect();
@@ -261,7 +261,7 @@ fn change(pool: &Pool, volume: &Volume) {
         .change_key((&name("tank/plain")).into(), &new)
         .expect_err("plain");
     assert_eq!(plain.kind, DatasetErrorKind::KeyUnchangeable);
-    // One that had a share of its parent's key gets its own, and gives it back.
+    // A dataset that shared its parent's key gets its own, and returns to the shared one.
     pool.change_key((&name("tank/group/two")).into(), &new)
         .expect("own");
     assert_eq!(
@@ -279,7 +279,7 @@ fn change(pool: &Pool, volume: &Volume) {
     );
 }
 
-/// What the stock tool says of a dataset, with this key.
+/// The stock tool's output for a dataset, with this key.
 fn zdb(folder: &Path, key: &str, dataset: &str) -> (bool, String) {
     let path = format!(
         "{}:/usr/sbin:/sbin",
@@ -321,12 +321,12 @@ fn a_volume_that_was_killed_without_its_key_loses_nothing_and_stock_zdb_opens_it
         (OTHER, "tank/group/one", false),
     ] {
         let (_, text) = zdb(parts.folder(), key, dataset);
-        // The objects of a volume are listed only to whoever has the key.
+        // The objects of a volume are listed only with the key.
         assert_eq!(text.contains("zvol object"), fits, "{dataset}:\n{text}");
     }
 }
 
-/// Looks at each volume in turn, as lists and metrics do.
+/// Reads the state of each volume in turn, as lists and metrics do.
 fn look_again_and_again(pool: &Pool, volumes: &[VolumeName], until: Instant) {
     while Instant::now() < until {
         for volume in volumes {

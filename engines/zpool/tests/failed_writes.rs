@@ -1,5 +1,6 @@
-//! One write fails on one device, which answers well before and after it. Where another device took the write, the library counts it as
-//! done: what was written, and with which transaction group, decides what has to follow, and never which error it was.
+//! One write fails on one device, which works before and after it. If another device completed the write, the library
+//! counts it as done: the contents and the transaction group of the write decide the consequence, independently of the
+//! errno.
 
 mod support;
 
@@ -98,7 +99,8 @@ fn content(blocks: usize) -> Vec<u8> {
         .collect()
 }
 
-/// An engine whose device [`LEG`] fails the write for which it is armed, and whose transaction groups come by themselves that often.
+/// An engine with a device [`LEG`] that fails the write for which it is armed, and with the given interval of
+/// transaction groups.
 fn engine(armed: &Arc<Armed>, txg_timeout_s: u32) -> &'static Engine {
     let told = Arc::clone(armed);
     let mut options = options();
@@ -178,7 +180,8 @@ fn what_a_leg_failed_to_write_over_a_broken_link_is_copied_to_it() {
     );
 }
 
-/// No list of what a leg is missing has the blocks of a log: until the log begins behind that one, it may be on one leg only.
+/// No list of a leg's missing data includes the blocks of a log: until the log begins after that one, it may be on one
+/// leg only.
 fn log_block_fails(test: &'static str, errno: Errno) {
     isolated(test, || {
         let armed = Arc::new(Armed::default());
@@ -224,7 +227,8 @@ fn a_commit_whose_log_block_failed_with_another_error_waits_for_a_group_too() {
     );
 }
 
-/// The copy waits for the end of a scrub, which would begin anew otherwise, and never end where a device fails now and then.
+/// The copy starts after the end of a scrub, which would otherwise restart, and never finish with a device that fails
+/// now and then.
 #[test]
 fn a_write_that_a_leg_fails_during_a_scrub_does_not_end_the_scrub() {
     const TEST: &str = "a_write_that_a_leg_fails_during_a_scrub_does_not_end_the_scrub";

@@ -1,4 +1,4 @@
-//! A mirror reads from a device of another machine only what no nearer one gives it.
+//! A mirror reads from a device of another host only data that no nearer one returns.
 
 mod volume_support;
 
@@ -33,7 +33,7 @@ struct Reads {
     far: AtomicU64,
 }
 
-/// Files, one of which is on another machine.
+/// Files, one of which simulates a device of another host.
 struct FarDriver {
     inner: Arc<dyn Driver>,
     reads: Arc<Reads>,
@@ -151,7 +151,7 @@ fn a_far_device_is_read_for_what_a_near_one_does_not_give_and_by_scrubs() {
     assert_eq!(far_reads() - far_before, 0, "reads of the far device");
     volume.close();
 
-    // What the near one gives is wrong: the far one has it.
+    // The near one returns wrong data, and the far one has the right data.
     let (pool, volume) = anew(engine, folder.path(), pool);
     let corrupt = Fault {
         reads_corrupt: true,
@@ -163,7 +163,7 @@ fn a_far_device_is_read_for_what_a_near_one_does_not_give_and_by_scrubs() {
         let found = read(&volume, Extent::new(number * BLOCK, BLOCK));
         assert!(found == block(number), "block {number}");
     }
-    assert!(far_reads() > before, "nobody asked the far device");
+    assert!(far_reads() > before, "no read reached the far device");
     faults.lift(&devices[0]);
     volume.close();
     pool.clear(None).expect("clear");

@@ -1,4 +1,4 @@
-//! What users, groups and projects take of a file system is counted, as a kernel counts it.
+//! The usage of users, groups and projects in a file system is counted as in the kernel.
 
 mod support;
 
@@ -6,7 +6,7 @@ use engine::capabilities::Datasets;
 use support::accounting::{counts, objects};
 use support::{Parts, disks, engine, export, mirror, part};
 
-/// The counts of a file system are made with it: its root folder, and nothing else, belongs to somebody.
+/// The counts of a file system are created with it: only its root directory has an owner.
 #[test]
 fn a_new_file_system_counts_its_root_folder() {
     const TEST: &str = "a_new_file_system_counts_its_root_folder";

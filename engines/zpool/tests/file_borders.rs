@@ -1,5 +1,5 @@
-//! Files at the borders of what offsets, lengths, numbers and names can be: random operations compared with what was written, steps that
-//! make no sense, and records of a log that make none. The library aborts the process where an argument is not as it expects.
+//! Files at the limits of offsets, lengths, numbers and names: random operations compared with a model, invalid steps,
+//! and invalid log records. The library aborts the process on an unexpected argument.
 
 #[path = "support/log.rs"]
 mod log;
@@ -106,7 +106,7 @@ fn length(random: &mut fastrand::Rng) -> u64 {
     length.clamp(1, PIECE_MAX)
 }
 
-/// One operation, on the file and on what is known of it.
+/// One operation, on the file and on the model.
 fn step(random: &mut fastrand::Rng, files: &dyn FileSystem, node: Node, known: &mut Written) {
     let at = border(known, random);
     match random.u8(0..12) {
@@ -305,7 +305,8 @@ fn a_file_that_just_became_longest_is_cut_and_removed_at_once() {
     });
 }
 
-/// A file that was cut to nothing, or made longer, has no data behind what was written; `filesystem check` finds nothing.
+/// A file that was truncated to zero, or extended, has no data after the last write; `filesystem check` reports no
+/// fault.
 #[test]
 fn what_a_file_has_behind_its_blocks_is_a_hole() {
     isolated("what_a_file_has_behind_its_blocks_is_a_hole", || {
@@ -419,7 +420,7 @@ const NUMBERS: [u64; 22] = [
     u64::MAX,
 ];
 
-/// Where steps that make no sense can be tried, and what they are about.
+/// The target of invalid steps.
 struct Tried<'a> {
     objects: &'a dyn Objects,
     random: fastrand::Rng,
@@ -457,7 +458,7 @@ impl Tried<'_> {
         self.random.bool().then(|| self.number())
     }
 
-    /// One step of each kind: all are refused, or done; nothing else can be said of most.
+    /// One step of each kind: all are either refused or applied; most have no further defined result.
     fn step(&mut self) {
         let (object, value, name, bytes) =
             (self.object(), self.number(), self.name(), self.bytes());
@@ -527,7 +528,7 @@ impl Tried<'_> {
         let _ = self.objects.change(&[step], false);
     }
 
-    /// What only reads, or is a change of its own.
+    /// Calls that only read, or that are a change of their own.
     fn call(&mut self) {
         let (object, at, length) = (self.object(), self.number(), self.number());
         let name = self.name();
@@ -547,7 +548,7 @@ impl Tried<'_> {
     }
 }
 
-/// No change of a file system has such steps: they are what a log that nobody has written would lead to.
+/// No change of a file system has such steps: they could only result from a forged log.
 #[test]
 fn steps_that_make_no_sense_are_refused() {
     const TEST: &str = "steps_that_make_no_sense_are_refused";
@@ -604,7 +605,7 @@ fn steps_that_make_no_sense_are_refused() {
     export(pool);
 }
 
-/// Records about what each file system has: a file of 5,000 bytes in one block, a large one, and a directory.
+/// Records about objects that each file system has: a file of 5,000 bytes in one block, a large one, and a directory.
 fn records(objects: &HashMap<&str, u64>) -> Vec<Record<'static>> {
     let mut records = Vec::new();
     for object in objects.values().copied().chain([0, 1, 1 << 47]) {
@@ -682,7 +683,7 @@ fn records(objects: &HashMap<&str, u64>) -> Vec<Record<'static>> {
     records
 }
 
-/// Whoever wrote them: the file system is opened with what they say, or not at all, and the process lives.
+/// Whatever their origin, the file system either replays them or is refused, and the process survives.
 #[test]
 fn records_at_borders_are_replayed_or_refused() {
     const TEST: &str = "records_at_borders_are_replayed_or_refused";
@@ -730,7 +731,7 @@ fn records_at_borders_are_replayed_or_refused() {
             let opened = |index: &usize| open(&pool, &format!("files{index}"));
             let refused = (0..count).filter(|index| opened(index).is_err()).count();
             say(&format!("{refused} of {count} refused"));
-            // They stay as they are, and do not harm others.
+            // They stay unchanged, and do not harm other file systems.
             let again = (0..count).filter(|index| opened(index).is_err()).count();
             assert_eq!(refused, again);
             let fresh = create(&pool, "fresh", 128 << 10);

@@ -1,4 +1,4 @@
-//! The files of a file system in a pool: what every file system must do, what a crash leaves, and what `zdb` says of it.
+//! The files of a file system in a pool: the conformance tests, the state after a crash, and the output of `zdb`.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{Parts, disks, export, isolated, options, part, tank};
 use units::VolumeName;
 use zpool::{Engine, Pool};
 
-/// Less than is written to a file that is freed beside, and its size.
+/// Less than is written to a file that is freed in the background, and its size.
 const LARGE: u64 = 20 << 20;
 const LARGE_SIZE: u64 = (3 << 30) + 5;
 
@@ -34,7 +34,7 @@ fn with_mode(mode: u32) -> SetAttributes {
     }
 }
 
-/// An engine whose transaction groups come late: what an object takes on disk does not change meanwhile.
+/// An engine with rare transaction groups, so that an object's size on disk is stable in between.
 fn slow_engine() -> &'static Engine {
     let mut options = options();
     options.txg_timeout_s = 60;
@@ -78,7 +78,7 @@ fn contents(files: &dyn FileSystem, node: Node) -> Vec<u8> {
     bytes
 }
 
-/// For whoever started this process.
+/// Reports to the parent process.
 fn say(what: &str) {
     use std::io::Write;
     writeln!(std::io::stdout(), "{what}").expect("somebody reads");
@@ -137,7 +137,7 @@ fn what_finds_no_space_is_counted() {
     });
 }
 
-/// What the changes of [`leave_changes`] keep. Two of them have the same place.
+/// The receipts of the changes of [`leave_changes`]. Two of them have the same slot.
 fn receipts() -> [Receipt; 8] {
     [
         (0, 1),
@@ -157,7 +157,7 @@ fn receipts() -> [Receipt; 8] {
     })
 }
 
-/// One of everything, changed in every way. Committed, and left to a crash.
+/// One object of each kind, changed in every way. Committed, but not synced before a crash.
 fn leave_changes(files: &dyn FileSystem) {
     let root = files.root();
     let directory = make(files, root, b"directory", Make::Directory);
@@ -195,7 +195,7 @@ fn leave_changes(files: &dyn FileSystem) {
         let set = files.set_extended(&ROOT, cut, name, value, SetExtended::Create, None);
         set.expect("room");
     }
-    // An empty value waits until all is on disk in its place: only what follows is replayed.
+    // An empty value first syncs the transaction group: only later changes are replayed.
     let removed = files.remove_extended(&ROOT, cut, b"gone", receipt(5).as_ref());
     removed.expect("it is there");
     let how = SetExtended::Replace;
@@ -301,7 +301,7 @@ fn what_was_committed_before_a_crash_is_there_after_it() {
                 let opened = open(&pool, &name);
                 check_changes(&*opened.files());
             }
-            // As a kernel does, it replays also what nobody may change any more.
+            // As in the kernel, changes of read-only file systems are replayed, too.
             let name: VolumeName = "tank/fixed".parse().expect("a name");
             let set = [("readonly".to_owned(), Value::Text("on".to_owned()))];
             pool.set_dataset_properties((&name).into(), &set)
@@ -375,7 +375,8 @@ fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
     }
 }
 
-/// A server closes a file system and opens it again when `readonly` changes. What clients have open stays, also without a name.
+/// A server closes a file system and opens it again when `readonly` changes. Objects that clients have open stay, even
+/// without a name.
 #[test]
 fn a_file_without_a_name_that_is_open_outlives_changes_of_readonly() {
     const TEST: &str = "a_file_without_a_name_that_is_open_outlives_changes_of_readonly";
@@ -405,7 +406,7 @@ fn a_file_without_a_name_that_is_open_outlives_changes_of_readonly() {
                 let set = [("readonly".to_owned(), Value::Text(value.to_owned()))];
                 let set = pool.set_dataset_properties((&name).into(), &set);
                 set.expect("set");
-                // Somebody looks at its names, and holds nothing.
+                // A reader of its names, without holds.
                 open(&pool, &name).close();
                 let opened = open(&pool, &name);
                 let files = opened.files();
@@ -430,7 +431,7 @@ fn a_file_without_a_name_that_is_open_outlives_changes_of_readonly() {
     }
 }
 
-/// Waits until all contents of files are freed, but for so many bytes.
+/// Blocks until the contents of all files are freed, except for so many bytes.
 fn await_freed(pool: &Pool, files: &dyn FileSystem) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -466,7 +467,7 @@ fn set_size(files: &dyn FileSystem, node: Node, size: u64) {
     set.expect("it is there");
 }
 
-/// Nobody waits for that: neither who removes it nor who opens the file system after a crash.
+/// It blocks neither the removal nor an open of the file system after a crash.
 #[test]
 fn a_large_file_is_freed_by_a_thread_of_its_own() {
     const TEST: &str = "a_large_file_is_freed_by_a_thread_of_its_own";
@@ -507,7 +508,7 @@ fn a_large_file_is_freed_by_a_thread_of_its_own() {
             await_freed(&pool, &*files);
             make_large(&*files, b"large");
             remove(&*files);
-            // What is not freed when it is closed, is by the next one.
+            // Freeing that is interrupted by a close continues at the next open.
             drop((files, opened));
             let opened = open(&pool, &name);
             await_freed(&pool, &*opened.files());
@@ -517,7 +518,7 @@ fn a_large_file_is_freed_by_a_thread_of_its_own() {
     }
 }
 
-/// One gives up the last hold of a file while another one removes its last name: whoever is later frees it, once.
+/// The release of a file's last hold races with the removal of its last name: the later one frees it, once.
 #[test]
 fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
     const TEST: &str = "a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together";
@@ -551,7 +552,7 @@ fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
     }
 }
 
-/// What the stock `zdb` says about all objects of `dataset`.
+/// The stock `zdb`'s output for all objects of `dataset`.
 fn objects(parts: &Parts, dataset: &str) -> String {
     let output = Command::new("/usr/sbin/zdb")
         .args(["-e", "-p"])
@@ -563,7 +564,7 @@ fn objects(parts: &Parts, dataset: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// `zdb` understands paths (of two names one, whichever it meets first), modes and sizes of what was made here.
+/// `zdb` resolves paths (of two names one, the first it meets), modes and sizes of objects created here.
 #[test]
 fn zdb_finds_files_by_their_paths() {
     const TEST: &str = "zdb_finds_files_by_their_paths";
@@ -622,7 +623,7 @@ fn what_is_not_served_is_refused() {
     });
 }
 
-/// What kernel ZFS would make of the root directory: `zdb` says what is stored. A mode for which a plain list does not do, too.
+/// The same root directory as in kernel ZFS, according to `zdb`. Also for a mode that a trivial list cannot represent.
 #[test]
 fn a_new_file_system_has_the_root_directory_that_was_asked_for() {
     isolated(

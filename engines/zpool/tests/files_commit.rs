@@ -1,4 +1,5 @@
-//! What a commit of files costs: little goes through the intent log, and much goes to its place at once instead of twice.
+//! The cost of a commit of files: small writes use the intent log, and large ones go directly to their final blocks
+//! instead of being written twice.
 
 mod support;
 mod volume_support;
@@ -26,17 +27,17 @@ const FEW: u64 = 8;
 const MANY: u64 = 96;
 /// Pieces that are too many as well, and so few that no group begins to be written before the commit.
 const MUCH: u64 = 40;
-/// Pieces that come while such a commit waits.
+/// Pieces that arrive while such a commit is in progress.
 const MEANWHILE: u64 = 24;
-/// A write whose record takes several blocks of the log, over the beginning of one of half its length.
+/// A write with a record that spans several log blocks, over the first part of one of half its length.
 const LONG: usize = 600_000;
 /// Writes and flushes after which the power fails during its commit: none, some blocks of the log, all.
 const STEPS: std::ops::Range<u64> = 0..10;
-/// A pool that is filled in a moment, the pieces in which it is filled, and how many are in a log only.
+/// A pool that fills quickly, the pieces in which it is filled, and how many are only in a log.
 const SMALL_POOL: u64 = 128 << 20;
 const FILLING_PIECE: usize = 128 << 10;
 const LOGGED_PIECES: u64 = 64;
-/// Labels, and what a transaction group writes besides data.
+/// Labels, and the metadata that a transaction group writes.
 const BESIDES: u64 = 6 << 20;
 
 const ROOT: Identity = Identity {
@@ -65,7 +66,8 @@ fn write(files: &dyn FileSystem, node: Node, pieces: u64) {
     }
 }
 
-/// A file system with the files `many` and `few`, on a pool of which no transaction group ends by itself. `see` looks at what devices do.
+/// A file system with the files `many` and `few`, on a pool without timed transaction groups. `see` observes the I/O of
+/// devices.
 fn with_files(
     see: impl Fn(&DeviceIo) + Send + Sync + 'static,
     test: impl FnOnce(&Pool, &dyn FileSystem, (Node, Node)),
@@ -73,7 +75,7 @@ fn with_files(
     let mut options = options();
     options.dirty_bytes_max = ByteCount::mib(1024);
     options.txg_timeout_s = 60;
-    // With so much memory and space no write waits for a group to free some.
+    // With this much memory and space no write is throttled until a group frees some.
     options.arc_bytes_max = ByteCount::mib(1024);
     watch_devices(&mut options, see);
     let engine = Engine::start(options).expect("the engine starts");
@@ -86,7 +88,7 @@ fn with_files(
     let opened = pool.open_file_system((&name).into(), false).expect("open");
     let files = opened.files();
     let nodes = (make(&*files, b"many"), make(&*files, b"few"));
-    // The first commit of a log waits for a transaction group.
+    // The first commit of a log blocks until a transaction group is synced.
     files.commit(None).expect("commit");
     test(&pool, &*files, nodes);
     drop((files, opened));
@@ -138,7 +140,7 @@ fn a_commit_of_nothing_asks_nothing_of_the_disk() {
         with_files(count, |pool, files, (_, few)| {
             files.write(few, 0, &[1; 4096]).expect("written");
             files.commit(None).expect("commit");
-            // What a commit leaves to be freed is written by groups.
+            // Blocks that a commit frees are written by groups.
             pool.sync().expect("sync");
             let cost_of = |what: &dyn Fn()| {
                 let before = asked.load(Ordering::Relaxed);
@@ -156,7 +158,7 @@ fn a_commit_of_nothing_asks_nothing_of_the_disk() {
     });
 }
 
-/// While a commit waits for its group, more is written: nobody has asked for that to be durable.
+/// More data is written while a commit is blocked on its group: it need not become durable.
 #[test]
 fn a_commit_of_much_does_not_write_what_comes_meanwhile() {
     isolated(
@@ -173,7 +175,7 @@ fn a_commit_of_much_does_not_write_what_comes_meanwhile() {
                     return;
                 }
                 counter.fetch_add(io.length() as u64, Ordering::Relaxed);
-                // The first write of the group waits until more was written to the file system.
+                // The first write of the group blocks until more data was written to the file system.
                 if awaited.swap(false, Ordering::AcqRel) {
                     begins.send(()).expect("somebody waits");
                     let go_on = go_on.lock().expect("no holder panics");
@@ -300,7 +302,7 @@ fn fill(files: &dyn FileSystem, pieces_max: u64) -> Node {
     node
 }
 
-/// Others fill the pool before it is opened, such as one whose key comes late.
+/// Other datasets fill the pool before it is opened, for example because its key arrives late.
 #[test]
 fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
     let name = |name: &str| -> VolumeName { name.parse().expect("a name") };
@@ -340,7 +342,7 @@ fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
             let opened = opened.expect("open");
             let files = opened.files();
             let node = fill(&*files, u64::MAX);
-            // What is not written yet is counted several times.
+            // Unwritten data is counted several times.
             let mut size = files.attributes(node).expect("a file").size;
             loop {
                 pool.sync().expect("sync");

@@ -1,5 +1,5 @@
-//! Devices that fail, or do not answer, when writes have to be made durable. Nobody may be told that a write is
-//! durable before it is, nor before it is on record where it is not.
+//! Devices that fail, or do not respond, when writes must become durable. A write must not be acknowledged before it is
+//! durable, nor before the record excludes the devices without it.
 
 mod support;
 
@@ -30,7 +30,7 @@ use zpool::device::{
 };
 use zpool::{Engine, Pool, Volume};
 
-/// Longer than a disk of a busy machine takes for a request.
+/// More than a disk of a busy host needs for a request.
 const DEADLINE: Duration = Duration::from_secs(2);
 const BLOCK: u64 = 16 << 10;
 /// Blocks that are written while a device fails.
@@ -110,7 +110,7 @@ fn leg_fails_flushes(test: &'static str, fault: Fault) {
             let parts = Parts::of(test);
             let mut writer = parts.start("write");
             let ended = writer.wait().expect("wait");
-            assert_eq!(ended.signal(), Some(9), "it ends by its own hand");
+            assert_eq!(ended.signal(), Some(9), "it kills itself");
             let place = |name: &str| parts.folder().join(name);
             let labels = std::process::Command::new("/usr/sbin/zdb")
                 .args(["-l", place("b").to_str().expect("UTF-8")])
@@ -131,7 +131,7 @@ fn leg_fails_flushes(test: &'static str, fault: Fault) {
             write(&volume, 0);
             volume.flush().expect("flush");
             faults.set(&devices[0], fault);
-            // What is flushed from now on, this copy lacks.
+            // This copy misses all later flushes.
             std::fs::copy(&devices[0], folder().join("copy")).expect("copy");
             for block in 1..BLOCKS {
                 write(&volume, block);
@@ -182,7 +182,7 @@ fn a_leg_whose_flush_fails_is_on_record_before_a_write_counts() {
     );
 }
 
-/// The record of a leg waits until the import is over: the library counts who holds the pool then.
+/// The record of a leg is deferred until the import is over, because the library counts the pool's holders then.
 #[test]
 fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
     let test = "a_leg_that_fails_its_flushes_during_an_import_ends_no_process";
@@ -190,7 +190,7 @@ fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
         None => {
             let parts = Parts::of(test);
             let ended = parts.start("write").wait().expect("wait");
-            assert_eq!(ended.signal(), Some(9), "it ends by its own hand");
+            assert_eq!(ended.signal(), Some(9), "it kills itself");
             parts.pass("import");
             parts.zdb_is_content("tank");
         }
@@ -210,7 +210,7 @@ fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
                 flushes_fail: true,
                 ..Fault::default()
             };
-            // The record takes longer than what is left of the import.
+            // The record is slower than the rest of the import.
             let slow = Fault {
                 delay: Duration::from_millis(30),
                 ..Fault::default()
@@ -260,8 +260,8 @@ fn a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online() {
     );
 }
 
-/// A pool of `kind` of which `replaced` of its devices are being replaced by others, all of which fail a flush: the pool does without
-/// these at once, and a write is durable on what was there before.
+/// A pool of `kind` with `replaced` of its devices in replacement, and all new devices fail a flush: the pool continues
+/// without these at once, and writes are durable on the old ones.
 fn new_disks_fail_flushes(test: &'static str, kind: GroupKind, old: &[&str], replaced: usize) {
     isolated(test, || {
         let faults = Faults::new();
@@ -273,7 +273,7 @@ fn new_disks_fail_flushes(test: &'static str, kind: GroupKind, old: &[&str], rep
         let volume = make_volume(&pool);
         (0..BLOCKS).for_each(|block| write(&volume, block));
         volume.flush().expect("flush");
-        // From the first flush on: a replacement of so little data is over in a moment.
+        // From the first flush on: a replacement of so little data completes quickly.
         let flushes_fail = Fault {
             flushes_fail: true,
             ..Fault::default()
@@ -377,7 +377,7 @@ fn a_flush_of_the_only_device_hangs_as_long_as_the_device() {
                 faults.lift(device);
                 assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
             });
-            wait_until("the pool goes on", || !is_suspended(&pool));
+            wait_until("the pool resumes", || !is_suspended(&pool));
             assert_eq!(state_of(&pool, device), DeviceState::Online);
             write_something(&pool, 1);
             volume.close();
@@ -386,7 +386,7 @@ fn a_flush_of_the_only_device_hangs_as_long_as_the_device() {
     );
 }
 
-/// After an error nobody knows what the device still has: a later flush proves nothing.
+/// After an error the contents of the device are unknown, and a later flush proves nothing.
 #[test]
 fn a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_knows() {
     const TEST: &str =
@@ -426,7 +426,7 @@ fn a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_kn
         wait_until("the pool is suspended", || is_suspended(&pool));
         faults.lift(device);
         let said = answered.recv_timeout(support::EVENT_TIME_MAX);
-        panic!("the process ends before anything is answered: {said:?}");
+        panic!("the process terminates before any reply: {said:?}");
     });
 }
 
@@ -515,14 +515,14 @@ fn a_flush_that_found_no_device_is_carried_out_when_it_is_back() {
                 gate.flushes_miss.store(false, Ordering::Release);
                 assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
             });
-            wait_until("the pool goes on", || !is_suspended(&pool));
+            wait_until("the pool resumes", || !is_suspended(&pool));
             volume.close();
             export(pool);
         },
     );
 }
 
-/// What it was asked before it was given up would land on top of what it is asked afterwards.
+/// A request from before it was given up would overwrite later ones.
 #[test]
 fn a_device_that_still_owes_an_answer_is_not_opened_again() {
     const TEST: &str = "a_device_that_still_owes_an_answer_is_not_opened_again";
@@ -545,7 +545,7 @@ fn a_device_that_still_owes_an_answer_is_not_opened_again() {
             DeviceState::Online | DeviceState::Degraded
         )
     });
-    // From now on it answers, except what it was asked before.
+    // From now on it responds, except to earlier requests.
     gate.keeps.store(false, Ordering::Release);
     assert!(!gate.kept().is_empty());
     wait_until("it is looked for again", || {

@@ -1,5 +1,5 @@
-//! Scans that are interrupted. As a scan comes to a dataset, the library asks whether the pool is being exported, and if
-//! so leaves the dataset to the next transaction group. Here it is told so at each dataset, one after the other.
+//! Interrupted scans. When a scan reaches a dataset, the library checks whether the pool is being exported, and if so
+//! defers the dataset to the next transaction group. Here the check succeeds at each dataset in turn.
 
 mod support;
 
@@ -25,13 +25,13 @@ static LEFT: AtomicI64 = AtomicI64::new(0);
 /// Whether the next look for a reason to interrupt the scan finds one.
 static INTERRUPTS: AtomicBool = AtomicBool::new(false);
 
-/// Comes before the library's own, and does what that does. Its tags are the names of who calls.
+/// Preempts the library's own function, and has the same effect. Its tags are the names of the callers.
 ///
 /// # Safety
 /// The library calls it, with a lock of its own and a tag that can be read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rrw_enter(lock: *mut c_void, kind: c_int, tag: *const c_char) {
-    // SAFETY: the arguments are handed on as they came; a comparison ends with the first byte that differs.
+    // SAFETY: the arguments are passed on unchanged; a comparison stops at the first byte that differs.
     unsafe {
         if kind != READER {
             return rrw_enter_write(lock);
@@ -71,7 +71,8 @@ fn an_interrupted_scrub_comes_to_all_datasets() {
             all > 2,
             "the origin, the pool's own dataset and the volume: {all}"
         );
-        // The first one is the origin, the way to all others: there the library does not ask, but at the next one.
+        // The first one is the origin, from which all further datasets are reached: the library does not check there,
+        // but at the next one.
         for at in 1..=all {
             assert_eq!(
                 scrub(at),

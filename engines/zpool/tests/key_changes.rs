@@ -1,5 +1,5 @@
-//! Keys that change hands: promotions of encrypted clones, changes of keys, and what has been below
-//! what. Whatever is asked in whatever order ends in an answer, and each key opens what it is said to open.
+//! Changes of keys: promotions of encrypted clones, changes of keys, and moves between encryption roots. Each request
+//! in any order terminates with a result, and each key opens the datasets that report it.
 
 mod support;
 #[path = "volume_support/mod.rs"]
@@ -73,7 +73,7 @@ fn holds(pool: &Pool, volume: &str) -> Result<(), DatasetError> {
     Ok(())
 }
 
-/// Whose key a dataset has, and whether it is loaded.
+/// The encryption root of a dataset, and whether its key is loaded.
 fn owner(pool: &Pool, dataset: &str) -> (Option<String>, bool) {
     let info = pool.key_info((&name(dataset)).into()).expect("look");
     (info.root, info.loaded)
@@ -138,7 +138,7 @@ fn a_clone_is_refused_where_a_change_of_its_key_would_never_end() {
             let of_group = take(&pool, "tank/group@now");
             let below = pool.clone_snapshot(&of_group, &name("tank/group/below"), &[]);
             assert_eq!(refusal(below), DatasetErrorKind::ParentUnsuitable);
-            // A clone elsewhere of what shares a key; that would stay behind without it.
+            // A clone elsewhere of a dataset with a shared key, which would be orphaned without it.
             create(&pool, "tank/group/two", None).expect("create");
             let now = take(&pool, "tank/group/two@now");
             pool.clone_snapshot(&now, &name("tank/elsewhere"), &[])
@@ -158,7 +158,7 @@ fn a_clone_is_refused_where_a_change_of_its_key_would_never_end() {
 fn clone_as_elsewhere(from: &std::ffi::CStr, to: &std::ffi::CStr) {
     let mut none = std::ptr::null_mut();
     let mut bad = [0; 256];
-    // SAFETY: the pool is open; names, list and room live for the calls.
+    // SAFETY: the pool is open; names, list and room are valid for the calls.
     let code = unsafe {
         zpool_sys::nvlist_alloc(&mut none, zpool_sys::NV_UNIQUE_NAME, 0);
         let code =
@@ -253,7 +253,7 @@ fn a_copy_whose_original_got_another_key_says_that_its_loaded_key_is_outdated() 
     );
 }
 
-/// What is asked at random, and which key each encryption root should have by now.
+/// The random requests, and the expected key of each encryption root.
 struct Owners<'a> {
     pool: &'a Pool,
     random: fastrand::Rng,
@@ -295,7 +295,7 @@ impl Owners<'_> {
         Some(snapshot(&one.name))
     }
 
-    /// One request. An error is an answer, too.
+    /// One request. An error is a valid result.
     fn step(&mut self) -> Result<(), DatasetError> {
         let (pool, at) = (self.pool, self.some());
         let place = name(at);
@@ -378,7 +378,7 @@ impl Owners<'_> {
         Ok(())
     }
 
-    /// Every key that is said to be loaded opens.
+    /// Every key that is reported as loaded opens its datasets.
     fn verify(&self) {
         let roots = self.pool.encrypted_datasets().expect("walk");
         let of_roots = roots.iter().filter(|info| info.is_root());

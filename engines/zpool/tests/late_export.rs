@@ -1,5 +1,5 @@
-//! An export that is late: between the moment when the library says which transaction group is the last with contents,
-//! and the moment when the labels are to say that the pool is free, groups end. A busy machine does that.
+//! A late export: groups sync between the point when the library determines the last transaction group with contents,
+//! and the point when the labels are to mark the pool as exported. A busy host causes that.
 
 mod support;
 
@@ -23,7 +23,7 @@ unsafe extern "C" {
 /// How late it is, in milliseconds.
 static LATE_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Comes before the library's own, and does what that does. An export tells its event in between.
+/// Preempts the library's own function, and has the same effect. An export emits its event in between.
 ///
 /// # Safety
 /// The library calls it, with a pool of its own and a name that can be read.
@@ -34,7 +34,7 @@ unsafe extern "C" fn spa_event_notify(
     list: *mut c_void,
     name: *const c_char,
 ) {
-    // SAFETY: the arguments are handed on as they came; a comparison ends with the first byte that differs.
+    // SAFETY: the arguments are passed on unchanged; a comparison stops at the first byte that differs.
     let is_export = unsafe {
         spa_event_post(spa_event_create(pool, device, list, name));
         strcmp(name, c"pool_export".as_ptr()) == 0

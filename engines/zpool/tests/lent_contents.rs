@@ -22,7 +22,7 @@ const ROOT: Identity = Identity {
 };
 /// Most bytes of a file here.
 const FILE_BYTES: u64 = 3 << 20;
-/// How long something is looked at that must not happen.
+/// How long a test watches for a forbidden event.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn new_pool() -> Pool {
@@ -71,7 +71,7 @@ fn bytes_of(lent: &dyn ReadLoan) -> Vec<u8> {
     parts.concat()
 }
 
-/// For whoever started this process.
+/// Reports to the parent process.
 fn say(what: &str) {
     use std::io::Write;
     writeln!(std::io::stdout(), "{what}").expect("somebody reads");
@@ -140,7 +140,7 @@ fn what_is_lent_is_what_would_be_copied() {
     });
 }
 
-/// A change waits until what it would change is given back; another file's reads and changes do not.
+/// A change blocks until the lent data in its range is returned; another file's reads and changes do not.
 #[test]
 fn what_is_lent_stays_as_it_is() {
     isolated("what_is_lent_stays_as_it_is", || {
@@ -184,7 +184,7 @@ fn what_is_lent_stays_as_it_is() {
                     });
                     files
                         .write(other, 0, &[3; 100])
-                        .expect("nobody is in the way");
+                        .expect("no lock is held");
                     for one in lent {
                         std::thread::sleep(LOOK);
                         assert!(bytes_of(&*one) == vec![1; 500_000], "change {index}");
@@ -199,7 +199,7 @@ fn what_is_lent_stays_as_it_is() {
     });
 }
 
-/// Closing, as before an export or a roll back, waits for what is lent, and for no longer.
+/// A close, as before an export or a rollback, blocks on loans, and no longer.
 #[test]
 fn closing_waits_for_what_is_lent() {
     isolated("closing_waits_for_what_is_lent", || {

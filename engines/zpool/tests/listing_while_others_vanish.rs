@@ -1,4 +1,4 @@
-//! A listing meets datasets that somebody else destroys meanwhile: replication does so after every stream.
+//! A listing encounters datasets that are destroyed concurrently, as replication does after every stream.
 
 mod volume_support;
 
@@ -22,7 +22,7 @@ fn a_listing_leaves_out_what_is_destroyed_meanwhile() {
     let at_least = |names: &[&str]| {
         for snapshots in [Snapshots::Include, Snapshots::Skip] {
             let found = pool.datasets((&volume_name(names[0])).into(), snapshots);
-            let found = found.expect("what stays is listed");
+            let found = found.expect("an existing dataset is listed");
             for name in names {
                 let times = found.iter().filter(|info| info.name == *name).count();
                 assert_eq!(times, 1, "{name} in {found:?}");

@@ -86,7 +86,7 @@ fn passed_on() -> Entry {
     for_ann(true, flag::FILE | flag::DIRECTORY, READS_AND_WRITES)
 }
 
-/// What a directory passes on, a mode that is set afterwards, and more entries than fit beside an object's attributes.
+/// The inherited entries of a directory, a mode that is set afterwards, and more entries than fit into a bonus buffer.
 fn leave_lists(files: &dyn FileSystem) {
     let shared = make(files, files.root(), b"shared", Make::Directory);
     let list = [vec![passed_on()], of_mode(0o755, Kind::Directory).list()].concat();
@@ -112,7 +112,7 @@ fn leave_lists(files: &dyn FileSystem) {
     files.commit(None).expect("durable");
 }
 
-/// The last change of what a client asks for, and of the call.
+/// The last change of a client's request, and of the call.
 const RECEIPT: Receipt = Receipt {
     place: [3; 20],
     number: 7,
@@ -128,7 +128,7 @@ fn own_list() -> Vec<Entry> {
     .concat()
 }
 
-/// Two lists that come with their files, in a directory that passes another one on.
+/// Two lists passed with their files, in a directory with a different inheritable list.
 fn make_with_lists(files: &dyn FileSystem, directory: Node) {
     let wanted = SetAttributes {
         mode: Some(0o777),
@@ -141,7 +141,7 @@ fn make_with_lists(files: &dyn FileSystem, directory: Node) {
         let made = files.make_with_acl(&ROOT, directory, new, &wanted, list, Some(&RECEIPT));
         made.expect("a new object");
     }
-    // Without what a second record would say.
+    // Without the information of a second record.
     for (name, what) in ONE_RECORD {
         let (none, receipt) = (SetAttributes::default(), receipt_of(what));
         let new = (name, what);
@@ -156,7 +156,7 @@ const ONE_RECORD: [(&[u8], Make<'_>); 3] = [
     (b"own-pipe", Make::Pipe),
 ];
 
-/// Another one for each kind.
+/// A different one for each kind.
 fn receipt_of(what: Make<'_>) -> Receipt {
     let place = match what {
         Make::File => 4,
@@ -169,7 +169,7 @@ fn receipt_of(what: Make<'_>) -> Receipt {
     }
 }
 
-/// A path, and what is there: list and mode.
+/// A path, and its expected list and mode.
 type Expected<'a> = (&'a [&'a [u8]], Vec<Entry>, u32);
 
 fn check_lists(files: &dyn FileSystem) {
@@ -358,7 +358,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             set("aclmode", "discard");
             assert_eq!(set_mode(files, file, 0o640), Ok(0o640));
             assert_eq!(named(file), None);
-            // Whoever may change the list by it.
+            // A user who may change the list because of it.
             let list = [for_ann(true, 0, right::WRITE_ACL)];
             assert_eq!(
                 files.set_acl(&ANN, file, &list, None).err(),
@@ -372,7 +372,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
     );
 }
 
-/// An entry that says something of a right, or none.
+/// An entry that allows or denies a right, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Yes,
@@ -382,7 +382,7 @@ enum Says {
 
 const ALL_SAY: [Says; 3] = [Says::Yes, Says::No, Says::Nothing];
 
-/// A list of mode 755 or 644 that says something else of a right of Ann's.
+/// A list of mode 755 or 644 with a different entry for a right of Ann's.
 fn saying(kind: Kind, says: Says, mask: u32) -> Vec<Entry> {
     let mode = match kind {
         Kind::Directory => 0o755,
@@ -403,7 +403,7 @@ fn made_with(files: &dyn FileSystem, at: Node, new: (&[u8], Make<'_>), list: &[E
     made.expect("root may").object.node
 }
 
-/// Names that come and go in a directory with a list, for each thing that it says of each right.
+/// Creates and removes names in a directory with a list, for each entry on each right.
 fn names_follow_lists(files: &dyn FileSystem) {
     let none = SetAttributes::default();
     let mut number = 0;
@@ -459,7 +459,8 @@ fn make_plain(files: &dyn FileSystem, at: Node, name: &[u8]) -> Node {
     make(files, at, name, Make::File)
 }
 
-/// What the object says of its own removal, in a directory that says something, and in one that Ann may not write.
+/// Removal as allowed or denied by the object's list, in a directory with such an entry, and in one that Ann may not
+/// write to.
 fn removals_follow_lists(files: &dyn FileSystem) {
     let mut number = 0;
     for of_directory in ALL_SAY {
@@ -481,7 +482,7 @@ fn removals_follow_lists(files: &dyn FileSystem) {
                 made_with(files, files.root(), (name, what), &list);
                 let gone = files.remove(&ANN, at, name, Removable::Any, None).err();
                 assert_eq!(gone, may, "{of_object:?} in {of_directory:?}");
-                // By a name that comes in its place, too.
+                // Also by a name that replaces it.
                 let own = format!("own-{number}-{}", name.len()).into_bytes();
                 let all = saying(Kind::Directory, Says::Yes, right::ALL);
                 let own = made_with(files, files.root(), (&own, Make::Directory), &all);
@@ -510,7 +511,7 @@ fn removals_follow_lists(files: &dyn FileSystem) {
     assert_eq!(missing.err(), Some(FileError::Access));
 }
 
-/// Attributes, the list, and extended attributes of a file that says something of one right.
+/// Attributes, the list, and extended attributes of a file with an entry for one right.
 fn attributes_follow_lists(files: &dyn FileSystem) {
     let none = SetAttributes::default();
     let mut number = 0;

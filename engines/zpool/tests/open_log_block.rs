@@ -18,7 +18,7 @@ const VOLUME_BYTES: u64 = 16 << 20;
 /// So many closes; without the mend one in a few ended the process.
 const CLOSES: usize = 20;
 const LOAD: Duration = Duration::from_millis(10);
-/// Threads that only write: what they wrote last nobody commits.
+/// Threads that only write: their last writes are never committed.
 const WRITERS: u64 = 3;
 /// Threads that write and flush.
 const COMMITTERS: u64 = 2;

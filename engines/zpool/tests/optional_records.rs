@@ -1,5 +1,6 @@
-//! Records of the intent log that other systems leave: flags, projects, times of creation and access control lists that came with a creation
-//! or were set, and writes that only make a file longer. The test writes them, dies, and looks at what their replay has made.
+//! Records of the intent log that other systems write: flags, projects, creation times, access control lists of a
+//! creation or a change, and writes that only extend a file. The test writes them, crashes, and checks the result of
+//! their replay.
 
 #[path = "support/log.rs"]
 mod log;
@@ -47,7 +48,7 @@ const CREATED: [u64; 2] = [1_000_000_000, 5];
 const OVERWRITTEN: [&[u8]; 2] = [b"cut", b"holed"];
 /// Gets its end before any of its blocks.
 const ENDED: &[u8] = b"ended";
-/// A record gives them a project, and they belong to none.
+/// A record assigns them a project, but they have no project attribute.
 const WITHOUT_PROJECT: [(&[u8], Make<'_>); 2] = [
     (b"to", Make::Link(b"x")),
     (b"zero", Make::CharacterDevice(1, 5)),
@@ -60,7 +61,7 @@ fn name() -> VolumeName {
     NAME.parse().expect("a name")
 }
 
-/// No transaction group ends by itself: it would make the records ones of the past.
+/// No transaction group syncs by timer, because the records would then not be replayed.
 fn engine() -> &'static Engine {
     let mut options = options();
     options.txg_timeout_s = 60;
@@ -110,7 +111,7 @@ fn stored(opened: &Opened, node: Node) -> Stored {
     opened.objects().stored(node.object).expect("it is there")
 }
 
-/// Files, directories, what has a long list and what has a long extended attribute, without a project.
+/// Files, directories, an object with a long list and one with a long extended attribute, without a project.
 fn make_old(files: &dyn FileSystem) -> [Node; 4] {
     let plain = make(files, b"plain", Make::File);
     files.write(plain, 0, &[b'x'; 5000]).expect("there is room");
@@ -190,7 +191,7 @@ fn log_new(opened: &Opened, root: Node) {
             options: Some(inherits),
             ..folder
         },
-        // Made in what belongs to a project.
+        // Created in an object that belongs to a project.
         Creation {
             directory: FIRST_NEW + 3,
             name: b"inside",
@@ -235,7 +236,7 @@ fn log_ended(opened: &Opened) {
     log(opened, &second);
 }
 
-/// What stands between a block and a later write of it that has no bytes: the file is cut to nothing, or gets holes.
+/// The records between a block and a later write of it without bytes: the file is truncated to zero, or gets holes.
 fn log_overwritten(opened: &Opened) {
     let [cut, holed] = OVERWRITTEN.map(|name| find(opened, name).object);
     let block = |object| Record::Write {
@@ -269,7 +270,7 @@ fn log_overwritten(opened: &Opened) {
     log(opened, &hole(2100, 100));
 }
 
-/// Of a file that was cut, and of one with holes: what was written last is there, and nothing else of what is gone.
+/// For a truncated file and one with holes: the last write is present, and none of the removed data.
 fn check_overwritten(opened: &Opened) {
     assert_eq!(stored(opened, find(opened, ENDED)).block_size, RECORD_SIZE);
     let mut cut = [0; 3100];
@@ -307,7 +308,7 @@ fn crash() {
         make(&*files, name, Make::File);
     }
     let without = WITHOUT_PROJECT.map(|(name, what)| make(&*files, name, what));
-    // The log begins with a commit that waits for a transaction group.
+    // The log begins with a commit that blocks until a transaction group is synced.
     files.commit(None).expect("durable");
     log_new(&opened, files.root());
     for node in old.into_iter().chain(without) {
@@ -322,7 +323,7 @@ fn crash() {
         };
         log(&opened, &Record::Set(set));
     }
-    // The second write of a block whose first one is in the log, and one of the same block that ends earlier.
+    // The second write of a block with its first one in the log, and one of the same block with an earlier end.
     for length in [5100, 4000] {
         let again = Record::WriteAgain {
             object: old[0].object,
@@ -342,7 +343,7 @@ fn crash() {
     );
     log_overwritten(&opened);
     log_ended(&opened);
-    // One that has a project gets another one, and a mode with it.
+    // An object with a project gets a different one, together with a mode.
     let again = Setting {
         object: old[0].object,
         mask: set::OPTIONS | set::MODE,
@@ -377,7 +378,7 @@ fn check_new(opened: &Opened) {
         let node = look_up(name);
         assert_eq!(files.acl(&ROOT, node), Ok(list_of_new(kind)), "{name:?}");
         let found = stored(opened, node);
-        // What the list allows, not what the record says.
+        // The permissions from the list, not from the record.
         assert_eq!(found.mode & 0o777, 0o750, "{name:?}");
         let has = found.has.has(Has::PROJECT) && found.flags & HAS_PROJECT != 0;
         assert_eq!(has.then_some(found.project), of_project, "{name:?}");
@@ -391,7 +392,8 @@ fn check_new(opened: &Opened) {
     check_moves_between_projects(&*files);
 }
 
-/// As in a kernel. What gives away its project takes in nothing of another one, which the project's quota would not count.
+/// As in the kernel. A directory with an inherited project accepts no object of another one, which the project's quota
+/// would not count.
 fn check_moves_between_projects(files: &dyn FileSystem) {
     let root = files.root();
     let look_up = |name: &[u8]| files.look_up(&ROOT, root, name).expect("there").node;
@@ -418,12 +420,12 @@ fn check_moves_between_projects(files: &dyn FileSystem) {
         Ok(()),
         "of the same"
     );
-    // What has no project anywhere moves freely.
+    // Objects without any project move freely.
     assert_eq!(rename((project, b"link"), (root, b"link")), Ok(()));
     assert_eq!(rename((root, b"link"), (project, b"link")), Ok(()));
 }
 
-/// A user's attribute of the same name is another one.
+/// A user attribute of the same name is a different one.
 fn check_attribute_of_root(opened: &Opened, node: Node) {
     let (files, secret) = (opened.files(), b"trusted.secret");
     assert_eq!(
@@ -554,7 +556,8 @@ fn a_clone_of_blocks_that_the_file_does_not_have_is_refused() {
     }
 }
 
-/// Whether a log is refused that has a record with more entries than any system sets: one that sets them, or makes an object of such a mode.
+/// Whether a log is refused with a record of more entries than any system sets: one that sets them, or creates an
+/// object with such a list.
 fn an_overlong_list_is_refused(test: &'static str, of_new: Option<u64>) {
     match part().as_deref() {
         None => {
@@ -592,7 +595,7 @@ fn an_overlong_list_is_refused(test: &'static str, of_new: Option<u64>) {
         Some(_) => {
             let pool = import(engine());
             let opened = pool.open_files((&name()).into(), false);
-            assert!(opened.is_err(), "nobody can have set it");
+            assert!(opened.is_err(), "no system can have set it");
             export(pool);
         }
     }

@@ -1,4 +1,4 @@
-//! Reads that nobody waits for: whoever begins one goes on, and is called when the data is there, when the disk fails, and
+//! Asynchronous reads: the caller continues, and is called back when the data is available, when the disk fails, and
 //! before the volume closes.
 
 mod volume_support;
@@ -19,7 +19,7 @@ use zpool::{Engine, EngineOptions, HostId, Pool, Volume};
 
 const BLOCK: u64 = 4 << 10;
 const BLOCKS: u64 = 256;
-/// For as long a disk answers nothing; a thread that waited for it would be seen.
+/// How long a disk does not respond; a thread that blocked on it would be noticed.
 const DELAY: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -97,10 +97,10 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
         ..Fault::default()
     };
     faults.set(&disk, slow);
-    // All are under way before the first one ends.
+    // All are in flight before the first one completes.
     let begun: Vec<_> = (0..64).map(|number| begin(&volume, number)).collect();
     assert_eq!(begun[0].try_recv().ok(), None, "the disk is slow");
-    // One that somebody else reads is his to wait for.
+    // A read that another request has in flight must be waited for.
     let second = volume.begin_read(extent(3)).err().map(|error| error.kind);
     assert_eq!(second, Some(ErrorKind::WouldBlock));
     for (number, outcome) in begun.iter().enumerate() {
@@ -131,7 +131,7 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
     let early = last.recv_timeout(Duration::from_millis(1));
     assert_eq!(early, Err(RecvTimeoutError::Timeout));
     volume.close();
-    // Its data was lent until then; what is made of it may come a moment later.
+    // Its data was lent until then; the result may arrive slightly later.
     let read = last.recv_timeout(PATIENCE).expect("it ended");
     assert!(read == Ok(noise(seed, 102)));
     let closed = volume.begin_read(extent(0)).err().map(|error| error.kind);

@@ -1,4 +1,4 @@
-//! Devices that fail, hang, lie and come back, by injected faults.
+//! Devices that fail, hang, return wrong data and recover, by injected faults.
 
 mod support;
 
@@ -16,10 +16,10 @@ use support::{
 use zpool::device::faults::{Fault, Faults};
 use zpool::{Engine, Pool};
 
-/// Longer than a disk of a busy machine takes for a request.
+/// More than a disk of a busy host needs for a request.
 const DEADLINE: Duration = Duration::from_secs(4);
 
-/// An engine whose devices obey the switches.
+/// An engine with fault injection.
 fn faulty_engine() -> (&'static Engine, Faults) {
     let faults = Faults::new();
     let mut options = options();
@@ -41,8 +41,8 @@ fn fails(state: DeviceState) -> bool {
     )
 }
 
-/// Brings a device back and waits until it holds everything again. One that still owes an answer is not opened: the
-/// pool is cleared again.
+/// Brings a device back and waits until it has all data again. A device with pending I/O is not opened: the pool is
+/// cleared again.
 fn bring_back(pool: &Pool, device: &Path) {
     wait_until("the device is online", || {
         pool.clear(Some(device.to_str().expect("UTF-8")))
@@ -52,7 +52,7 @@ fn bring_back(pool: &Pool, device: &Path) {
     wait_for_scan(pool);
 }
 
-/// One leg has `fault`; the pool goes on, and heals when it is lifted.
+/// One leg has `fault`; the pool stays in service, and heals when the fault is cleared.
 fn one_leg_has(fault: Fault) {
     let (engine, faults) = faulty_engine();
     let devices = disks(&["a", "b"]);
@@ -148,7 +148,7 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
         );
     }
     std::thread::scope(|scope| {
-        // Waits until the pool goes on: nothing is lost, and nothing fails.
+        // Blocks until the pool resumes: no write is lost or fails.
         let writer = scope.spawn(|| {
             pool.set_properties(&[("comment".into(), "patience".into())])
                 .and_then(|()| pool.sync())
@@ -167,7 +167,7 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
         }
         let refused = pool
             .clear(None)
-            .expect_err("nobody asked what its devices lack");
+            .expect_err("the devices' missing data was not checked");
         assert_eq!(refused.kind, PoolErrorKind::Suspended);
         assert_eq!(pool.go_on(None, false).expect("clear"), GoesOn::AsItIs);
         writer
@@ -184,7 +184,7 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
     export(pool);
 }
 
-/// The change has the list of pools locked and waits for a transaction group.
+/// The change holds the lock of the pool list while it waits for a transaction group.
 #[test]
 fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
     const TEST: &str = "pool_that_suspends_in_the_middle_of_a_change_is_cleared";
@@ -358,9 +358,9 @@ fn devices_are_attached_replaced_detached_and_taken_offline() {
         pool.online(name(0), false).expect("online"),
         DeviceState::Online
     );
-    // Until it holds what it missed, the others are the only ones that do.
+    // Until it has the missing data, the remaining devices are the only complete ones.
     for other in [2, 3] {
-        wait_until("the others may leave", || match pool.detach(name(other)) {
+        wait_until("the remaining devices can be detached", || match pool.detach(name(other)) {
             Ok(()) => true,
             Err(error) if error.kind == PoolErrorKind::NoReplicas => false,
             Err(error) => panic!("{error}"),
@@ -418,7 +418,7 @@ fn what_has_failed_is_used_no_more_unless_the_pool_needs_it() {
             let pool = mirror(engine, &devices);
             write_something(&pool, 3);
             let name = |at: usize| devices[at].to_str().expect("UTF-8");
-            pool.fault(name(0)).expect("there is another one");
+            pool.fault(name(0)).expect("the second one is intact");
             assert_eq!(state_of(&pool, &devices[0]), DeviceState::Faulted);
             write_something(&pool, 1);
             let refused = pool.fault(name(1)).expect_err("it alone has the data");

@@ -24,7 +24,7 @@ fn group(kind: GroupKind, role: GroupRole, names: &[&str]) -> GroupSpec {
     }
 }
 
-/// Creates, exports, finds, opens, looks at, exports.
+/// Creates, exports, finds, opens, checks, exports.
 fn live(groups: Vec<GroupSpec>) {
     let engine = engine();
     let devices: usize = groups.iter().map(|group| group.devices.len()).sum();
@@ -243,7 +243,7 @@ fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
     );
 }
 
-/// Of an owner that lives, of one that let go in good order, and through the import that follows.
+/// From an active owner, from one that exported the pool, and through the import that follows.
 #[test]
 fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
     const NOTE: &str = "10.77.1.100:3260 10.77.1.9 40000,40002;";
@@ -315,7 +315,7 @@ fn pool_opened_for_reading_only_refuses_changes() {
     });
 }
 
-/// No device has a label of a group whose devices were removed. A start that took it for late devices would wait for them each time.
+/// No label describes a removed group. A start that treated it as late devices would wait for them each time.
 #[test]
 fn a_group_that_was_removed_is_not_waited_for() {
     const TEST: &str = "a_group_that_was_removed_is_not_waited_for";

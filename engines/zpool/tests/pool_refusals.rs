@@ -172,7 +172,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
             let found = discover(&[folder()]).expect("discover");
             let error = zpool::pool::same_host_and_locked(engine, &found[0]).expect_err("foreign");
             assert_eq!(error.kind, PoolErrorKind::ActiveElsewhere);
-            // Its owner may go on writing: no word makes its disks free for another pool.
+            // Its owner may still be writing: no confirmation frees its disks for another pool.
             let devices = vec![folder().join("a"), folder().join("b")];
             let other = "other".parse().expect("a name");
             let mut spec = PoolSpec::new(other, GroupKind::Mirror, devices);
@@ -194,7 +194,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
     }
 }
 
-/// ZFS leaves the place alone where ext4 has its mark.
+/// ZFS does not write to the offset of ext4's signature.
 #[test]
 fn what_was_on_a_device_before_its_pool_is_forgotten() {
     isolated("what_was_on_a_device_before_its_pool_is_forgotten", || {

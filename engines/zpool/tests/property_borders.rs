@@ -1,5 +1,5 @@
-//! Properties with values at the borders of what numbers and texts can be, on datasets that are open: each is set or refused. The library aborts the
-//! process where it has been left a value that it does not expect.
+//! Properties with values at the limits of numbers and texts, on open datasets: each is set or refused. The library
+//! aborts the process on an unexpected value.
 
 mod support;
 
@@ -153,7 +153,7 @@ fn create(pool: &Pool, round: usize, property: (String, Value)) {
         write(&*opened.files(), "new");
     }
     let destroyed = pool.destroy_dataset(&name, Depth::One);
-    destroyed.expect("nobody has it open");
+    destroyed.expect("it is not open");
 }
 
 #[test]

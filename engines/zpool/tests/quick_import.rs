@@ -43,7 +43,7 @@ fn name_of(number: u64) -> VolumeName {
     }
 }
 
-/// Properties whose list has one block, two, or many.
+/// Properties with a list of one block, two, or many.
 fn properties(number: u64) -> Vec<(String, engine::dataset::Value)> {
     let text = |length: usize| "x".repeat(length).as_str().into();
     match number % 4 {
@@ -88,7 +88,7 @@ fn make() {
                 .expect("write");
             device.flush().expect("flush");
         }
-        // Neither closed nor exported: what was written last is in its log alone.
+        // Neither closed nor exported: the last writes are only in its log.
         std::mem::forget(device);
     }
     std::mem::forget(pool);

@@ -1,4 +1,4 @@
-//! A volume that is reserved as a whole takes every write, whatever others did to the pool.
+//! A fully reserved volume accepts every write, whatever other users did to the pool.
 
 mod volume_support;
 
@@ -15,7 +15,7 @@ use volume_support::{disk_files, judge, start_engine, volume_name};
 use zpool::{Engine, Pool, Volume};
 
 const MIB: u64 = 1 << 20;
-/// More than fits by the library's estimate, 24 times the data, into what is reserved for it.
+/// More than fits into its reservation by the library's estimate of 24 times the data.
 const RESERVED: u64 = 16 * MIB;
 const STOCK_RESERVATION: u64 = 18 * MIB;
 /// Each with requests of its own.
@@ -23,7 +23,7 @@ const CLIENTS: u64 = 4;
 const JUDGED_BLOCK_SIZE: u64 = 128 << 10;
 const NAME: &str = "tank/reserved";
 
-/// A pool, and what is reserved in it.
+/// A pool with its reservations.
 struct Case {
     kind: GroupKind,
     disks: usize,
@@ -58,7 +58,8 @@ fn a_reserved_volume_takes_every_write_in_a_full_pool() {
             ..Case::new(Stripe, 1, 256 * MIB, 32 << 10)
         },
     ];
-    // The judge takes seconds for a pool of any size. Those go by beside the rest.
+    // The check by `zdb` needs seconds for a pool of any size, so it runs concurrently with the
+    // rest.
     std::thread::scope(|judges| {
         for case in cases {
             let folder = bursts_fit_into_a_full_pool(engine, &case);
@@ -83,9 +84,9 @@ fn bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) -> TempDir 
     for round in 0..2 {
         burst(&reserved, round);
     }
-    pool.sync().expect("what was taken fits");
+    pool.sync().expect("accepted writes fit");
     assert_contents(&reserved, 1);
-    assert!(!has_room(&sparse), "others were given what is kept back");
+    assert!(!has_room(&sparse), "the reserve was given away");
     drop((reserved, sparse));
     end(pool);
     folder
@@ -106,7 +107,7 @@ fn a_full_quota_above_concerns_it_as_little(engine: &'static Engine) {
     for round in 0..2 {
         burst(&reserved, round);
     }
-    assert!(!has_room(&sparse), "the quota holds for others");
+    assert!(!has_room(&sparse), "the quota applies to other volumes");
     drop((reserved, sparse));
     end(pool);
 }
@@ -126,14 +127,14 @@ fn a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine: &'static En
     }
     let refused = pool
         .snapshot(&[snapshot("tank/reserved@without")])
-        .expect_err("nothing is left for what it would keep");
+        .expect_err("no space is left for its reservation");
     assert_eq!(refused.kind, DatasetErrorKind::NoSpace, "{refused}");
     burst(&reserved, 3);
     drop((reserved, sparse));
     end(pool);
 }
 
-/// It is less than writing everything takes, so others come first.
+/// It is less than writing all data needs, so other writers may use the space first.
 fn half_a_reservation_promises_nothing(engine: &'static Engine) {
     let folder = tempfile::tempdir().expect("temporary folder");
     let case = Case::new(GroupKind::Stripe, 1, 160 * MIB, 16 << 10);
@@ -206,7 +207,7 @@ fn a_clone_is_whole_too_and_what_is_not_needed_can_be_destroyed_meanwhile(engine
         pool.destroy_dataset(&volume_name("tank/sparse"), Depth::One)
             .expect("destroyed");
     });
-    pool.sync().expect("what was taken fits");
+    pool.sync().expect("accepted writes fit");
     for volume in [&original, &clone] {
         assert_contents(volume, 3);
     }

@@ -68,7 +68,7 @@ impl Home {
         self.files.write(self.file, 0, text).expect("room");
     }
 
-    /// What the file says in a snapshot.
+    /// The file's contents in a snapshot.
     fn said(&self, number: u64) -> Result<Vec<u8>, FileError> {
         let files = self.snapshots.open(number)?;
         let mut bytes = vec![0; 16];
@@ -163,7 +163,7 @@ fn whatever_a_snapshot_is_in_the_way_of_closes_it() {
         assert_eq!(home.find(b"sunday"), monday);
         assert_eq!(held.attributes(home.file).err(), Some(FileError::Gone));
         assert_eq!(home.said(monday), Ok(b"one".to_vec()));
-        // Somebody else has it.
+        // Another reader has it.
         let looked = pool
             .open_file_system((&snapshot_name("tank/home@sunday")).into(), true)
             .expect("open");
@@ -180,8 +180,8 @@ fn whatever_a_snapshot_is_in_the_way_of_closes_it() {
         home.opened.close();
         assert_eq!(home.said(tuesday), Err(FileError::Gone));
         let rolled = pool.rollback(&snapshot_name("tank/moved@tuesday"));
-        rolled.expect("nobody has it open");
-        // What is open at the end keeps no pool from being exported.
+        rolled.expect("it is not open");
+        // An open snapshot does not prevent the pool's export.
         let opened = pool.open_file_system((&name("tank/moved")).into(), false);
         let opened = opened.expect("open");
         let snapshots = opened.snapshots().expect("shown");
@@ -228,7 +228,7 @@ fn a_key_is_unloaded_and_snapshots_move_to_a_clone_while_clients_look_into_them(
     });
 }
 
-/// Whoever walks through all of them has them opened one after the other.
+/// A walk through all of them opens them one after another.
 #[test]
 fn thousands_of_snapshots_are_not_open_at_once() {
     isolated("thousands_of_snapshots_are_not_open_at_once", || {

@@ -1,4 +1,4 @@
-//! Disks that said that something was written, and lost it with their power.
+//! Disks that acknowledged writes and lost them in a power failure.
 
 mod support;
 
@@ -12,7 +12,7 @@ use engine::pool::{ImportOptions, PoolErrorKind};
 use support::{Parts, disks, engine, export, folder, mirror, part, tank};
 use zpool::{Pool, discover};
 
-/// Labels at both ends of a device survived; what is between them is as it was before.
+/// Labels at both ends of a device survived; the area between them reverts to an earlier state.
 const LABELS_BYTES: u64 = 4 << 20;
 const LEGS: [&str; 2] = ["a", "b"];
 
@@ -20,7 +20,7 @@ fn copy_of(leg: &str) -> std::path::PathBuf {
     folder().join("copies").join(leg)
 }
 
-/// In the pool only: nothing of it is in labels, which are newer than what is gone back to.
+/// Only in the pool, not in labels, which are newer than the state that is restored.
 const NOTE: &str = "tests:note";
 
 fn note(pool: &Pool, text: &str) {
@@ -42,7 +42,7 @@ fn write_then_die() {
     std::process::abort();
 }
 
-/// Everything between the labels is as it was when `folder` was copied.
+/// The area between the labels reverts to its state when `folder` was copied.
 fn lose_writes(folder: &Path) {
     for leg in LEGS {
         let old = std::fs::read(folder.join("copies").join(leg)).expect("readable");
@@ -60,7 +60,7 @@ fn import(options: &ImportOptions, has_lost_power: bool) -> Result<Pool, engine:
         .expect("labels")
         .remove(0);
     if has_lost_power {
-        // Long before this machine was started.
+        // Long before this host was booted.
         candidate.legs.newest_time_s = 0;
     }
     let proof = zpool::pool::same_host_and_locked(engine, &candidate).expect("its process is gone");

@@ -1,5 +1,5 @@
-//! Sends and receives between two pools of one process: what arrives is what was sent, what is cut
-//! can be resumed, what does not fit is refused, and nothing that is made up ends the process.
+//! Sends and receives between two pools of one process: streams arrive unchanged, interrupted ones can be resumed,
+//! mismatched ones are refused, and no forged stream terminates the process.
 
 mod support;
 
@@ -43,7 +43,7 @@ impl Two {
         export(self.vault);
     }
 
-    /// A volume with some contents: noise, what compresses, and holes.
+    /// A volume with contents: noise, compressible data, and holes.
     fn source(&self, name: &str, block: u64) -> VolumeName {
         let spec = VolumeSpec {
             block_size: ByteCount(block),
@@ -54,7 +54,7 @@ impl Two {
         spec.name
     }
 
-    /// Writes what depends on `seed`, and frees something.
+    /// Writes data that depends on `seed`, and frees some blocks.
     fn change(&self, name: &VolumeName, seed: u64) {
         let device = self.open(&self.tank, name);
         let mut random = fastrand::Rng::with_seed(seed);
@@ -294,7 +294,7 @@ fn what_does_not_fit_is_refused_by_name() {
     });
 }
 
-/// Ends after so many bytes.
+/// Stops after so many bytes.
 struct Cut<W>(W, usize);
 
 impl<W: Write> Write for Cut<W> {
@@ -311,7 +311,7 @@ impl<W: Write> Write for Cut<W> {
     }
 }
 
-/// Another system says where to go on.
+/// Another system supplies the resume position.
 #[test]
 fn a_send_that_goes_on_where_nothing_is_ends_or_is_refused() {
     const TEST: &str = "a_send_that_goes_on_where_nothing_is_ends_or_is_refused";
@@ -516,7 +516,8 @@ fn with_number(stream: &[u8], name: &str, value: u64) -> Vec<u8> {
     with_checksums(made)
 }
 
-/// The list in front of a raw stream of an encrypted volume says how the table of its objects is built, and the library builds it so.
+/// The list in front of a raw stream of an encrypted volume defines the layout of its dnode table, which the library
+/// then builds.
 #[test]
 fn a_raw_stream_with_an_impossible_table_of_objects_is_refused() {
     isolated(
@@ -551,8 +552,8 @@ fn table_in(stream: &[u8]) -> usize {
     records(stream).into_iter().find(is_table).expect("a table") + RECORD
 }
 
-/// The library takes entries of a table on trust, and ends the process when two of them collide. That would happen at every look at the
-/// volume, on each head.
+/// The library trusts the entries of a ZAP, and aborts the process when two of them collide. That would happen at every
+/// access to the volume, on each head.
 #[test]
 fn a_volume_whose_table_would_end_the_library_is_refused() {
     isolated(
@@ -587,7 +588,7 @@ fn a_volume_whose_table_would_end_the_library_is_refused() {
                     vec![(HEADER + 8, &[0, 0, 1][..])],
                 ),
                 ("no size", vec![(name(0), &b"sizf"[..])]),
-                ("a size that ends in a block", vec![(HEADER, &[1][..])]),
+                ("a size that is not a multiple of the block", vec![(HEADER, &[1][..])]),
                 ("a size that no disk has", vec![(HEADER + 7, &[0x7f][..])]),
             ] {
                 let made = with(&places);
@@ -624,7 +625,7 @@ fn a_volume_whose_table_would_end_the_library_is_refused() {
     );
 }
 
-/// The same of raw streams, with the list in front and what is in the table.
+/// The same for raw streams, including the list in front and the contents of the table.
 #[test]
 fn made_up_raw_streams_do_not_end_the_process() {
     isolated("made_up_raw_streams_do_not_end_the_process", || {
@@ -669,10 +670,10 @@ fn made_up_raw_streams_do_not_end_the_process() {
     });
 }
 
-/// Streams that one run makes up.
+/// Forged streams per run.
 const ROUNDS: usize = 120;
 
-/// The seed of what is made up: `SEED` in the environment, or a fixed one.
+/// The seed of the forged streams: `SEED` in the environment, or a fixed one.
 fn seed() -> u64 {
     let given = std::env::var("SEED").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(5)
@@ -727,7 +728,7 @@ fn xdr_list(entries: &[(&'static str, Packed)]) -> Vec<u8> {
     const UNIQUE_NAMES: u32 = 1;
     const TEXT: u32 = 9;
     const LIST: u32 = 19;
-    // What an entry and a list within one take in memory, which the decoder compares.
+    // The size in memory of an entry and a nested list, which the decoder compares.
     const ENTRY_BYTES: usize = 16;
     const LIST_BYTES: usize = 24;
     let mut bytes = 0_u32.to_be_bytes().to_vec();

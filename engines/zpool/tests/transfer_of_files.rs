@@ -1,5 +1,5 @@
-//! Sends and receives of file systems: the tree that arrives is the one that was sent, what users take of it is counted, and nothing that is
-//! made up ends the process.
+//! Sends and receives of file systems: the tree arrives unchanged, the users' usage is counted, and no forged stream
+//! terminates the process.
 
 mod support;
 
@@ -54,8 +54,8 @@ fn key() -> NewKey {
     }
 }
 
-/// Makes files, one after the other, that `seed` tells apart from those of another: small and large ones, with holes, owners and attributes, one of them with
-/// long ones if `with_long`.
+/// Creates files that differ by `seed`: small and large ones, with holes, owners and attributes, one of them with long
+/// ones if `with_long`.
 fn change(pool: &Pool, name: &str, seed: u32, with_long: bool) {
     let opened = pool.open_file_system((&volume(name)).into(), false);
     let opened = opened.expect("open");
@@ -92,7 +92,7 @@ fn change(pool: &Pool, name: &str, seed: u32, with_long: bool) {
     opened.close();
 }
 
-/// Everything that is in a snapshot, as text.
+/// The whole contents of a snapshot, as text.
 fn tree(pool: &Pool, snapshot: &SnapshotName) -> String {
     let opened = pool.open_file_system(DatasetRef::from(snapshot), true);
     let opened = opened.expect("open");
@@ -180,7 +180,7 @@ fn receive(pool: &Pool, name: &str, stream: &[u8]) {
     assert_eq!(received.bytes, stream.len() as u64);
 }
 
-/// Sends two snapshots of `from` as `form` says, and compares what arrives.
+/// Sends two snapshots of `from` in the given form, and compares the result.
 fn replicate(tank: &Pool, vault: &Pool, from: &str, to: &str, form: SendForm) {
     let with_long = from != "tank/raw";
     change(tank, from, 1, with_long);

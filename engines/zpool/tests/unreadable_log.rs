@@ -1,4 +1,4 @@
-//! A replay meets something that cannot be read. Nothing of the log is lost by that.
+//! A replay encounters an unreadable block. No part of the log is lost by that.
 
 mod support;
 
@@ -19,7 +19,7 @@ use zpool::{Pool, Volume};
 
 const BLOCK: u64 = 16 << 10;
 const SECTOR: u64 = 4 << 10;
-/// What the block that will be unreadable holds.
+/// The contents of the block that will be unreadable.
 const OLD: u8 = 0xa7;
 
 fn volume_name() -> VolumeName {
@@ -49,7 +49,7 @@ fn holds(volume: &Volume, offset: u64, value: u8, length: u64) -> bool {
     parts.concat() == vec![value; length as usize]
 }
 
-/// Turns what `OLD` fills on the device into something else, or back.
+/// Replaces the bytes `OLD` on the device with different ones, or restores them.
 fn damage(device: &Path, from: u8, to: u8) -> usize {
     let bytes = std::fs::read(device).expect("read the device");
     let file = std::fs::OpenOptions::new().write(true).open(device);
@@ -66,7 +66,7 @@ fn damage(device: &Path, from: u8, to: u8) -> usize {
     found
 }
 
-/// Writes a block in peace, then makes `later` durable in the log only, and dies.
+/// Writes a block normally, then makes `later` durable only in the log, and dies.
 fn write_and_die(later: impl Fn(&Volume)) -> ! {
     let mut options = support::options();
     options.txg_timeout_s = 60;
@@ -93,7 +93,7 @@ fn write_and_die(later: impl Fn(&Volume)) -> ! {
 
 fn run_writer(parts: &Parts) {
     let ended = parts.start("write").wait().expect("wait");
-    assert_eq!(ended.signal(), Some(9), "it ends by its own hand");
+    assert_eq!(ended.signal(), Some(9), "it kills itself");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_log_that_is_given_up_is_gone_and_the_volume_opens() {
                 "it was in the log only"
             );
             write(&volume, 4 * BLOCK, 5, BLOCK);
-            volume.flush().expect("a log begins anew");
+            volume.flush().expect("a new log begins");
             volume.close();
             export(pool);
         }

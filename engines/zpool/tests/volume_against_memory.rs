@@ -90,7 +90,7 @@ fn step(random: &mut fastrand::Rng, volume: &Volume, memory: &MemoryDevice) {
     };
 }
 
-/// What is written must never be shown as a hole.
+/// Written data must never appear as a hole.
 fn check_status(volume: &Volume, contents: &[u8]) {
     let runs = volume.status(Extent::new(0, SIZE), 10_000).expect("status");
     assert_eq!(runs.iter().map(|r| r.length).sum::<u64>(), SIZE);

@@ -1,5 +1,5 @@
-//! What a volume promises besides its bytes: whole calls, full pools, sizes, loans that outlive
-//! their caller's interest, and the operations on datasets around it.
+//! The guarantees of a volume apart from its bytes: whole calls, full pools, sizes, loans that
+//! outlive their caller's interest, and the operations on its dataset.
 
 mod volume_support;
 
@@ -51,7 +51,7 @@ fn overlapping_writes_are_whole(scratch: &Scratch) {
     const LENGTH: usize = 96 << 10;
     let volume = scratch.volume("tank/overlap", 4 * MIB, 16 << 10);
     let done = AtomicBool::new(false);
-    // Unaligned on purpose: the ends share blocks with other bytes.
+    // Unaligned on purpose: both boundary blocks are shared with other bytes.
     let extent = Extent::new(5 * 512, LENGTH as u64);
     written(&volume, extent.offset, &[0; LENGTH]);
     std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn closing_waits_for_loans_and_then_everything_is_gone(scratch: &Scratch) {
     assert_eq!(read(&again, Extent::new(0, 4096)), [7; 4096]);
 }
 
-/// A reader holds the range. Whoever asked for the change leaves before it may go on.
+/// A reader holds the range. The requester of the change is gone before it can proceed.
 fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
     let volume = scratch.volume("tank/permit", 4 * MIB, 16 << 10);
     let extent = Extent::new(0, 64 << 10);
@@ -209,7 +209,7 @@ fn a_flush_with_nothing_dirty_costs_nothing(scratch: &Scratch) {
     assert!(!volume.is_clean());
     volume.flush().expect("flush");
     assert!(volume.is_clean());
-    // A real one takes tens of microseconds at the least. The machine may stand still in a round.
+    // A real one needs tens of microseconds at least. The host may be stopped during a round.
     let rounds = (0..10).map(|_| {
         let start = Instant::now();
         for _ in 0..10_000 {
@@ -315,7 +315,7 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
     let volume = scratch.volume("tank/origin", 4 * MIB, 16 << 10);
     written(&volume, 0, &[1; 4096]);
     let twice = [snapshot("tank/origin@one"), snapshot("tank/origin@two")];
-    let refused = pool.snapshot(&twice).expect_err("two of one moment");
+    let refused = pool.snapshot(&twice).expect_err("two of one transaction group");
     assert_eq!(refused.kind, DatasetErrorKind::SnapshotTwice);
     pool.snapshot(&[snapshot("tank/origin@one"), snapshot("tank/loan@one")])
         .expect("two at once");
@@ -350,7 +350,7 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
         .expect_err("it has a clone");
     assert!(matches!(cloned.kind, DatasetErrorKind::HasClones));
     promotes_without_taking_bookmarks_twice(pool, &clone);
-    // Renamed while open: I/O goes on.
+    // Renamed while open: I/O continues.
     let renamed = volume_name("tank/renamed");
     pool.rename(&origin, &renamed).expect("rename");
     assert_eq!(read(&volume, Extent::new(0, 4096)), [2; 4096]);
@@ -600,13 +600,13 @@ fn a_full_pool_refuses_and_goes_on(scratch: &Scratch) {
     assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
     let refused_extent = Extent::new(stored * MIB, MIB);
     assert!(read(&volume, refused_extent).iter().all(|byte| *byte == 0));
-    // What was there stays readable, can be freed, and there is room again.
+    // Existing data stays readable and can be freed, and there is room again.
     assert_eq!(read(&volume, Extent::new((stored - 1) * MIB, MIB)), data);
     volume.flush().expect("flush");
     volume
         .unmap(Extent::new(0, stored * MIB / 2), WaitMode::MayBlock)
         .expect("a full pool can free");
-    // Space comes back some transaction groups after it was freed.
+    // Space is available some transaction groups after it was freed.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         scratch.pool.sync().expect("sync");

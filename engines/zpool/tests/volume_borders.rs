@@ -1,5 +1,5 @@
-//! Volumes at the borders of what offsets, lengths and sizes can be, and records of a log that make no sense. The library aborts the process
-//! where an argument is not as it expects.
+//! Volumes at the limits of offsets, lengths and sizes, and invalid log records. The library aborts the process on an
+//! unexpected argument.
 
 mod support;
 
@@ -89,7 +89,7 @@ fn length(random: &mut fastrand::Rng) -> u64 {
     }
 }
 
-/// One operation, on the volume and on what is known of it.
+/// One operation, on the volume and on the model.
 fn step(random: &mut fastrand::Rng, volume: &Volume, known: &mut Written) {
     let size = volume.geometry().size;
     let at = border(known, random, size);
@@ -199,7 +199,7 @@ fn random_operations_at_borders_of_volumes_match_what_was_written() {
     export(pool);
 }
 
-/// What all of such a volume would take is a larger number than there is.
+/// The space for all of such a volume exceeds the range of its counter.
 #[test]
 fn no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool() {
     const TEST: &str = "no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool";
@@ -224,8 +224,8 @@ fn no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool() {
     });
 }
 
-/// As many blocks later as a tree of one level, or of two, can have, nothing is allocated. What is written there is freed at once, although
-/// the tree on disk has one level.
+/// No block is allocated where a tree of one level, or of two, would have further blocks. A write there is freed at
+/// once, although the tree on disk has one level.
 #[test]
 fn one_block_of_a_large_volume_is_all_that_is_allocated() {
     isolated(
@@ -251,7 +251,7 @@ fn one_block_of_a_large_volume_is_all_that_is_allocated() {
     );
 }
 
-/// What the library has of a log. The shim writes no other records than it needs.
+/// The library's functions for a log. The shim writes only the records that it needs.
 mod library {
     use super::{c_char, c_int, c_void};
 
@@ -284,13 +284,13 @@ const COPIED: u32 = 1;
 /// Words of a record's common header, the first two of which are its type and length.
 const HEADER_WORDS: usize = 4;
 
-/// Adds a record to the log of a volume that was written to: what stands behind the common header.
+/// Adds a record to the log of a volume that was written to: the bytes after the common header.
 fn log(volume: &Volume, kind: u64, words: &[u64]) {
     let c_name = CString::new(volume.name()).expect("a name");
     let bytes = (HEADER_WORDS + words.len()) * 8;
     let tag: *const c_void = (&raw const bytes).cast();
-    // SAFETY: the volume is open, so its objset and its log stay when the hold is given back. The record has room for `words` behind its
-    // header, which is found in the first words of what the library has made.
+    // SAFETY: the volume is open, so its objset and its log stay valid when the hold is returned. The record has room
+    // for `words` after its header, which is found in the first words of the library's record.
     unsafe {
         let mut objset = std::ptr::null_mut();
         let held = library::dmu_objset_hold(c_name.as_ptr(), tag, &mut objset);
@@ -376,7 +376,7 @@ fn crash(records: &[(u64, Vec<u64>)]) -> ! {
     kill_oneself()
 }
 
-/// Whoever wrote them: a volume is opened with what they say, or not at all, and the process lives.
+/// Whatever their origin, a volume either replays them or is refused, and the process survives.
 #[test]
 fn records_of_volumes_at_borders_are_replayed_or_refused() {
     const TEST: &str = "records_of_volumes_at_borders_are_replayed_or_refused";
@@ -395,7 +395,7 @@ fn records_of_volumes_at_borders_are_replayed_or_refused() {
             for index in 0..records().len() {
                 match opened(&index) {
                     Err(_) => refused += 1,
-                    // What came after the record was replayed, too.
+                    // The data of later records was replayed, too.
                     Ok(volume) => {
                         assert_eq!(read(&volume, Extent::new(BLOCK, 512)), [2; 512]);
                         volume.close();
@@ -411,7 +411,7 @@ fn records_of_volumes_at_borders_are_replayed_or_refused() {
     }
 }
 
-/// The part `crash` leaves a record that is shorter than what stands in it; the import says so.
+/// The part `crash` leaves a record that is shorter than its contents; the import reports that.
 fn is_not_imported(test: &'static str, record: (u64, Vec<u64>)) {
     match part().as_deref() {
         None => {

@@ -1,5 +1,5 @@
-//! On a pool of one device in memory, a commit of the intent log is carried out by the thread
-//! that asks for it: handing it over would cost more than doing it. Of a commit of many blocks it writes the last one.
+//! On a pool of one device in memory, a commit of the intent log runs on the calling thread, because a hand-over would
+//! cost more than the write. Of a commit of many blocks it writes the last one.
 
 mod volume_support;
 
@@ -21,7 +21,7 @@ const COMMITS: usize = 100;
 const WRITES: u64 = 512;
 const WRITE: usize = 16 << 10;
 
-/// What was submitted by whom.
+/// The submitted I/O, by thread.
 type Seen = Arc<Mutex<Vec<(IoKind, ThreadId)>>>;
 
 #[test]
@@ -31,7 +31,7 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
         // Test output is shown on demand.
         #[allow(clippy::print_stdout)]
         {
-            println!("skipped: no folder in memory (/dev/shm)");
+            println!("skipped: no directory in memory (/dev/shm)");
         }
         return;
     };
@@ -87,7 +87,7 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
         let writes = together.iter().filter(|(kind, _)| *kind == IoKind::Write);
         writes.filter(|(_, by)| (*by == own) == is_own).count()
     };
-    // Others write several at a time, and one flush is for all of them.
+    // The library's threads write several at a time, and one flush covers all of them.
     assert!(by(false) > 8 * by(true), "{} and {}", by(false), by(true));
     drop(volume);
     pool.export().map_err(|(_, error)| error).expect("export");

@@ -1,10 +1,9 @@
 //! A process that writes is killed without warning, again and again. Whatever a flush had
 //! confirmed is there afterwards, and no 4 KiB block is torn.
 //!
-//! The writer is this same program, started again as a child (a process has one engine, and this
-//! one must survive). What it writes follows from the seed and a sequence number alone, so the
-//! judge needs to be told no more than how far each thread had been confirmed.
-//! `ROUNDS=n SEED=s` make it longer, or repeat it.
+//! The writer is this same binary, started again as a child (a process has one engine, and this one must survive). Its
+//! writes follow from the seed and a sequence number alone, so the verifier only needs each thread's last confirmed
+//! number. `ROUNDS=n SEED=s` extend or repeat it.
 
 mod volume_support;
 
@@ -27,17 +26,17 @@ use zpool::{Pool, Volume};
 const BLOCK: u64 = 4096;
 const BLOCKS_PER_THREAD: u64 = 1024;
 const THREADS: u64 = 3;
-/// Longest operation, in blocks: longer than what is logged in one piece.
+/// Longest operation, in blocks: longer than one log record.
 const RUN_MAX: u64 = 24;
 /// A thread never runs further ahead of its last confirmation than this.
 const WINDOW: u64 = 64;
 const ROUNDS: u64 = 6;
-/// One round in about twenty ends at a moment that tells.
+/// One round in about twenty stops at a time that detects the bug.
 const HALVES_ROUNDS: u64 = 60;
-/// Confirmations after which a round ends at the latest.
+/// Confirmations after which a round stops at the latest.
 const CONFIRMED_MAX: usize = 400;
 
-/// What a thread does at one step.
+/// The operation of a thread at one step.
 struct Step {
     first: u64,
     count: u64,
@@ -101,8 +100,7 @@ fn write_until_killed(
     }
 }
 
-/// What the blocks of one thread must hold: for each the number of the last confirmed step that
-/// touched it.
+/// The expected blocks of one thread: for each the number of the last confirmed step that touched it.
 fn expected(seed: u64, thread: u64, spans: &[(u64, u64)]) -> Vec<Option<u64>> {
     let mut last = vec![None; BLOCKS_PER_THREAD as usize];
     for number in spans
@@ -237,7 +235,7 @@ fn start_child(
     command
 }
 
-/// Runs a writer until it is killed and adds what it confirmed to `spans`.
+/// Runs a writer until it is killed and adds its confirmed steps to `spans`.
 fn round(folder: &Path, seed: u64, volume: &str, spans: &mut [Vec<(u64, u64)>], patience: usize) {
     let mut process = start_child(folder, seed, volume, spans, false)
         .spawn()
@@ -261,14 +259,14 @@ fn round(folder: &Path, seed: u64, volume: &str, spans: &mut [Vec<(u64, u64)>], 
     process.wait().expect("reap the writer");
     assert!(seen >= patience, "the writer of {volume} died by itself");
     for (thread, confirmed) in confirmed.into_iter().enumerate() {
-        // A thread that confirmed nothing has begun steps whose numbers must not come again.
+        // A thread without confirmations has started steps with numbers that must not be reused.
         let start = starts[thread];
         let end = confirmed.unwrap_or(start.saturating_sub(1));
         spans[thread].push((start, end.max(start.saturating_sub(1))));
     }
 }
 
-/// Sectors of a block that a step frees: its head, or its tail, in turns. Neither begins and ends with the block.
+/// Sectors of a block that a step frees: its head or its tail, alternately. Neither starts and stops with the block.
 fn half(number: u64) -> Extent {
     match number % 2 {
         0 => Extent::new(0, 1536),
@@ -276,8 +274,8 @@ fn half(number: u64) -> Extent {
     }
 }
 
-/// Writes one block, frees one half of it, writes it again, and so on, while other threads write elsewhere
-/// and flush: several flushes at a time wait for each other, and fetch what is newer than what they record.
+/// Repeatedly writes one block and frees one half of it, while other threads write elsewhere and flush: concurrent
+/// flushes block each other, and read newer data than they record.
 fn rewrite_until_killed(volume: &Volume, from: u64) {
     let elsewhere = vec![1; BLOCK as usize];
     std::thread::scope(|scope| {
@@ -288,7 +286,7 @@ fn rewrite_until_killed(volume: &Volume, from: u64) {
                         .write(BLOCKS_PER_THREAD * BLOCK, &elsewhere, WaitMode::MayBlock)
                         .expect("write");
                     volume.flush().expect("flush");
-                    // The parent has heard enough, and is about to kill.
+                    // The parent has enough confirmations, and is about to kill.
                     let _ = writeln!(std::io::stdout(), "flushed");
                 }
             });
@@ -299,7 +297,7 @@ fn rewrite_until_killed(volume: &Volume, from: u64) {
             volume
                 .write_zeroes(half(number), Zero::MayFree, WaitMode::MayBlock)
                 .expect("free");
-            // So that few of these records stand behind many of the others.
+            // So that few of these records follow many of the other kind.
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     });
@@ -339,7 +337,7 @@ fn a_free_of_half_a_block_tears_no_later_write() {
     }
     let folder = tempfile::tempdir().expect("temporary folder");
     let mut random = fastrand::Rng::with_seed(seed());
-    // Each writer begins by looking at what the one before it left.
+    // Each writer first checks the state that the previous one left.
     for _ in 0..=HALVES_ROUNDS {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
             .args([TEST, "--exact", "--nocapture"])

@@ -1,7 +1,7 @@
-//! What a flush of large writes costs, and that it holds: little goes through the intent log, much goes to its
-//! place at once instead of twice, and all of it is there after a kill.
+//! The cost of a flush of large writes, and its durability: small ones use the intent log, large ones go directly to
+//! their final blocks instead of being written twice, and all of it is present after a kill.
 //!
-//! The writer is this same program, started again as a child: a process has one engine, and it is killed.
+//! The writer is this same binary, started again as a child, because a process has one engine, and it is killed.
 
 mod volume_support;
 
@@ -31,7 +31,7 @@ const BLOCK: u64 = 128 << 10;
 /// Pieces that a flush finds: few enough for the log, and too many for it.
 const FEW: u64 = 8;
 const MANY: u64 = 96;
-/// Labels, and what a transaction group writes besides data.
+/// Labels, and the metadata that a transaction group writes.
 const BESIDES: u64 = 6 << 20;
 
 /// Contents of a piece: noise, or it would be compressed.
@@ -51,11 +51,11 @@ fn write_pieces(volume: &Volume, seed: u64, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Writes and flushes, tells what that cost, and waits to be killed.
+/// Writes and flushes, reports the cost, and sleeps until it is killed.
 fn writer(folder: &Path, seed: u64) {
     let written = Arc::new(AtomicU64::new(0));
     let mut options = EngineOptions::new(HostId::derive("test", "tank"));
-    // No transaction group ends by itself meanwhile.
+    // No transaction group syncs by timer.
     options.dirty_bytes_max = ByteCount::mib(1024);
     options.txg_timeout_s = 60;
     let counter = Arc::clone(&written);
@@ -81,7 +81,7 @@ fn writer(folder: &Path, seed: u64) {
             .expect("the volume opens")
     };
     let volume = open();
-    // The first commit of a log waits for a transaction group.
+    // The first commit of a log blocks until a transaction group is synced.
     write_pieces(&volume, seed, 0..1);
     volume.flush().expect("flush");
 
@@ -94,7 +94,7 @@ fn writer(folder: &Path, seed: u64) {
         write_pieces(&volume, seed, FEW..FEW + MANY);
         volume.flush().expect("flush");
     });
-    // Whatever is not in its place yet goes there now.
+    // Remaining log data is written to its final blocks now.
     let later = cost_of(&|| volume.close());
     let volume = open();
     let unflushed = cost_of(&|| write_pieces(&volume, seed, 0..FEW));
@@ -108,7 +108,7 @@ fn writer(folder: &Path, seed: u64) {
     set_sync("disabled");
     write_pieces(&volume, seed, 0..FEW);
     let disabled = cost_of(&|| volume.flush().expect("flush"));
-    // What is flushed from now on is to be there after the kill.
+    // Later flushes must survive the kill.
     set_sync("standard");
     write_pieces(&volume, seed, 0..FEW);
     volume.flush().expect("flush");
@@ -122,7 +122,7 @@ fn writer(folder: &Path, seed: u64) {
     }
 }
 
-/// Takes the pool after the writer is gone.
+/// Imports the pool after the writer is gone.
 fn verify(folder: &Path, seed: u64) {
     let engine = start_engine();
     let found = discover(&[folder.to_owned()]).expect("scan");
@@ -161,7 +161,7 @@ fn large_writes_go_to_disk_once_and_survive_a_kill() {
         .lines()
         .map_while(Result::ok)
         .find_map(|line| line.strip_prefix("cost ").map(str::to_owned))
-        .expect("the writer tells its cost");
+        .expect("the writer reports its cost");
     process.kill().expect("kill the writer");
     process.wait().expect("reap the writer");
 

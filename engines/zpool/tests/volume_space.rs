@@ -1,5 +1,5 @@
-//! How much space dirty data is expected to take: not so much that writes wait for room that
-//! they do not need, and never less than it takes.
+//! The space estimate for dirty data: not so high that writes are throttled without need, and never less than the
+//! actual use.
 
 mod volume_support;
 
@@ -19,7 +19,7 @@ use zpool::{Engine, Pool, Volume};
 const MIB: u64 = 1 << 20;
 /// Less than starts a transaction group by itself, with the settings of these tests.
 const BURST: u64 = 20;
-/// A transaction group that begins in the middle makes a write wait once.
+/// A transaction group that starts halfway throttles a write once.
 const TRIES: usize = 3;
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -33,7 +33,7 @@ fn dirty_data_is_expected_to_take_what_it_can_take() {
 /// By the library's own estimate, 24 times the data, no more than a twentieth would fit.
 fn a_burst_of_an_eighth_of_the_space_waits_for_nothing(engine: &'static Engine) {
     let folder = tempfile::tempdir().expect("temporary folder");
-    // Of this the library keeps 128 MiB for itself.
+    // The library reserves 128 MiB of this for itself.
     let pool = pool(
         engine,
         GroupKind::Stripe,
@@ -68,7 +68,7 @@ fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'stati
             .find_map(|at| volume.write(at * MIB, &data, WaitMode::MayBlock).err())
             .expect("the pool is smaller than that");
         assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
-        pool.sync().expect("what was taken fits");
+        pool.sync().expect("accepted writes fit");
         over.store(true, Ordering::Release);
     });
     drop(volume);
@@ -76,7 +76,7 @@ fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'stati
     judge(folder.path());
 }
 
-/// Who waits for a pool that has stopped waits for ever: then the whole test ends here.
+/// A thread that waits on a stalled pool would block for ever: then the whole test is terminated here.
 fn end_with(pool: &Pool, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
         let suspended = pool.health().and_then(|health| health.suspended);

@@ -1,4 +1,4 @@
-//! What a pool knows to be damaged beyond repair: datasets, and extents of volumes.
+//! The damage beyond repair that a pool has recorded: datasets, and extents of volumes.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ use super::text;
 use crate::error::{PoolError, SystemError};
 use crate::pool::Pool;
 
-/// Most places that are told.
+/// Maximum number of damaged ranges that are reported.
 const DAMAGES_MAX: u32 = 100;
 
 /// # Safety

@@ -1,4 +1,4 @@
-//! Makes file systems.
+//! Creates file systems.
 
 use std::ffi::c_char;
 
@@ -13,7 +13,7 @@ use crate::keys::RawKey;
 use crate::pool::{Pool, c_text};
 
 impl Pool {
-    /// Makes an empty file system with its properties in one transaction.
+    /// Creates an empty file system with its properties in one transaction.
     pub(crate) fn make_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
         const DOING: &str = "create";
         let name = spec.name.as_str();
@@ -32,7 +32,7 @@ impl Pool {
         };
         let c_name = c_text(name);
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; name, root, its list, properties and key live for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; name, root, its list, properties and key are valid for the call; `bad` has the stated room.
         let code = unsafe {
             sys::bh_filesystem_make(
                 c_name.as_ptr(),

@@ -1,7 +1,6 @@
 //! Datasets of a pool: volumes, their snapshots and clones, and properties.
 //!
-//! Everything here waits for the disks (most changes for a whole transaction group) unless it
-//! says otherwise.
+//! All operations here block on the disks (most changes for a whole transaction group) unless noted otherwise.
 
 mod damage;
 mod file_system;
@@ -33,7 +32,7 @@ const NAME_BYTES: usize = 256;
 /// The library's own "the parent is not a file system" (`ZFS_ERR_WRONG_PARENT`).
 const WRONG_PARENT: i32 = 1033;
 
-/// Collects what a walk visits.
+/// Collects the items that a walk visits.
 ///
 /// # Safety
 /// `arg` is a `&mut Vec<DatasetInfo>` and `dataset` a valid structure.
@@ -99,7 +98,7 @@ fn name_set<'a>(names: impl IntoIterator<Item = &'a str>) -> NvList {
 }
 
 impl Pool {
-    /// Makes a volume with its properties in one transaction.
+    /// Creates a volume with its properties in one transaction.
     fn create_with(
         &self,
         name: &VolumeName,
@@ -110,7 +109,7 @@ impl Pool {
         let list = property::to_list("create", name.as_str(), properties)?;
         let c_name = c_text(name.as_str());
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; name, lists and key live for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; name, lists and key are valid for the call; `bad` has the stated room.
         let code = unsafe {
             sys::bh_volume_create(
                 c_name.as_ptr(),
@@ -220,7 +219,7 @@ impl Pool {
         }
         let _closed = self.snapshots.keep_closed(names);
         let list = name_set(names.iter().copied());
-        // SAFETY: the pool is open; the list lives for the call.
+        // SAFETY: the pool is open; the list is valid for the call.
         SystemError::check(unsafe { sys::bh_snapshots_destroy(list.as_raw()) }).map_err(|cause| {
             if cause.is(rustix::io::Errno::EXIST) {
                 DatasetError::because("destroy", whose, DatasetErrorKind::HasClones, cause)
@@ -245,8 +244,8 @@ impl Pool {
         DatasetError::because(DOING, from.as_str(), kind, cause)
     }
 
-    /// A promotion moves the bookmarks up to the origin with the snapshots. The library looks for
-    /// conflicts in the wrong place, and ends the process when it meets one.
+    /// A promotion moves the bookmarks up to the origin together with the snapshots. The library checks the wrong
+    /// dataset for conflicts, and aborts the process when it meets one.
     fn check_moved_bookmarks(
         &self,
         doing: &'static str,
@@ -335,7 +334,7 @@ impl Datasets for Pool {
 
     fn volume_count(&self) -> Result<u64, DatasetError> {
         let mut count = 0;
-        // SAFETY: the pool is open; the answer is ours.
+        // SAFETY: the pool is open; the result is ours.
         let code = unsafe { sys::bh_volume_count(self.c_name().as_ptr(), &mut count) };
         let failed = |c| DatasetError::common("count the volumes of", self.name().as_str(), c);
         SystemError::check(code).map_err(failed)?;
@@ -569,7 +568,7 @@ impl Snapshotting for Pool {
         let names: Vec<&str> = names.iter().map(SnapshotName::as_str).collect();
         for name in &names {
             self.own("destroy", DatasetRef::from_checked(name))?;
-            // The library takes a missing snapshot for a destroyed one.
+            // The library treats a missing snapshot as a destroyed one.
             self.dataset(DatasetRef::from_checked(name))?;
         }
         self.destroy_snapshot_names(names.first().copied().unwrap_or_default(), &names)
@@ -591,7 +590,7 @@ impl Snapshotting for Pool {
         let mut datasets = BTreeSet::new();
         for name in names {
             self.own(DOING, name.into())?;
-            // Checked above the library in kernel ZFS; the library itself ends the process.
+            // Kernel ZFS checks this above the library, and the library itself aborts the process.
             if !datasets.insert(name.volume()) {
                 let kind = DatasetErrorKind::SnapshotTwice;
                 return Err(DatasetError::new(DOING, name.as_str(), kind));
@@ -599,7 +598,7 @@ impl Snapshotting for Pool {
         }
         let list = name_set(names.iter().map(SnapshotName::as_str));
         let properties = property::to_list(DOING, first.as_str(), marks)?;
-        // SAFETY: the pool is open; the lists live for the call.
+        // SAFETY: the pool is open; the lists are valid for the call.
         let code = unsafe { sys::bh_snapshots_create(list.as_raw(), properties.as_raw()) };
         SystemError::check(code).map_err(|cause| {
             // The library does not say which of them it is.
@@ -615,7 +614,7 @@ impl Snapshotting for Pool {
     fn rename_snapshot(&self, from: &SnapshotName, tag: &str) -> Result<(), DatasetError> {
         const DOING: &str = "rename";
         self.own(DOING, from.into())?;
-        // The library takes a missing snapshot for a renamed one.
+        // The library treats a missing snapshot as a renamed one.
         self.dataset(from.into())?;
         let to: SnapshotName = format!("{}@{tag}", from.volume())
             .parse()
@@ -638,9 +637,9 @@ impl Snapshotting for Pool {
         const DOING: &str = "clone";
         self.own(DOING, snapshot.into())?;
         self.own(DOING, clone.into())?;
-        // A missing snapshot is told from a missing parent.
+        // Distinguishes a missing snapshot from a missing parent.
         self.dataset(snapshot.into())?;
-        // The library changes the key of what is below and of clones: of such a clone without an end.
+        // The library changes the key of child datasets and of clones: for such a clone without termination.
         let origin = snapshot.volume();
         let below = clone.as_str().strip_prefix(origin.as_str());
         if below.is_some_and(|rest| rest.starts_with('/'))
@@ -652,7 +651,7 @@ impl Snapshotting for Pool {
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
         let list = property::to_list(DOING, clone.as_str(), properties)?;
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; names and lists live for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; names and lists are valid for the call; `bad` has the stated room.
         let code = unsafe {
             sys::bh_dataset_clone(
                 clone_c.as_ptr(),
@@ -690,7 +689,7 @@ impl Snapshotting for Pool {
     }
 }
 
-/// What the library means when a rollback fails.
+/// Translates the library's errors for a failed rollback.
 pub(crate) fn rollback_error(
     doing: &'static str,
     snapshot: &SnapshotName,
@@ -700,7 +699,7 @@ pub(crate) fn rollback_error(
         let kind = DatasetErrorKind::NotNewest;
         return DatasetError::because(doing, snapshot.as_str(), kind, cause);
     }
-    // The library's word for a snapshot that is not there.
+    // The library's errno for a missing snapshot.
     if cause.is(rustix::io::Errno::SRCH) {
         let kind = DatasetErrorKind::NotFound;
         return DatasetError::because(doing, snapshot.as_str(), kind, cause);

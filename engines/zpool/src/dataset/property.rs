@@ -1,5 +1,5 @@
-//! Properties of datasets: native ones, and the users' own, in which this project keeps what a
-//! pool exports.
+//! Properties of datasets: native ones, and user properties, in which this project stores a pool's
+//! exports.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -17,9 +17,9 @@ use crate::error::{SystemError, static_text};
 use crate::nvlist::{NvList, NvValue};
 use crate::pool::{Pool, c_text};
 
-/// A suffix under which ZFS keeps what a received stream set.
+/// The suffix under which ZFS stores the values of a received stream.
 const RECEIVED: &str = "$recvd";
-/// A suffix that says that a received value shall not count.
+/// The suffix that marks a received value as overridden.
 const INHERIT: &str = "$inherit";
 /// The source that ZFS names for values that came with a stream.
 const SOURCE_RECEIVED: &str = "$recvd";
@@ -34,7 +34,8 @@ pub(super) fn copies(properties: &[(String, Value)]) -> u64 {
     }
 }
 
-/// As the shim takes them. A name or value with a NUL is the user's mistake.
+/// Converts properties to the form that the shim expects. A name or value with a NUL is a user
+/// error.
 pub(crate) fn to_list(
     doing: &'static str,
     dataset: &str,
@@ -61,7 +62,7 @@ pub(crate) fn to_list(
     Ok(list)
 }
 
-/// The edits of one dataset as the shim takes them.
+/// The edits of one dataset in the form that the shim expects.
 fn edit_list(
     doing: &'static str,
     dataset: &str,
@@ -98,11 +99,11 @@ pub(super) fn refused(
     DatasetError::because(doing, dataset, kind, cause)
 }
 
-/// What [`Pool::user_properties`] collects: as stored, suffixes and all.
+/// The result of [`Pool::user_properties`]: names as stored, including suffixes.
 type Stored = Vec<(String, String, String)>;
 
 /// # Safety
-/// `arg` is a `&mut Stored`, the others NUL-terminated text.
+/// `arg` is a `&mut Stored`, the remaining arguments NUL-terminated text.
 unsafe extern "C" fn collect_property(
     arg: *mut c_void,
     dataset: *const c_char,
@@ -128,7 +129,8 @@ fn resolve(stored: Stored) -> UserProperties {
         if let Some(name) = property.strip_suffix(RECEIVED) {
             received.push((dataset, name.to_owned(), value));
         } else if property.contains('$') {
-            // "$inherit" is looked up below under its full name; others are ZFS's own affair.
+            // "$inherit" is looked up below under its full name; other suffixes are internal to
+            // ZFS.
             if property.ends_with(INHERIT) {
                 mine.insert(property, value);
             }
@@ -158,7 +160,7 @@ impl Pool {
     ) -> Result<(), DatasetError> {
         let name = c_text(dataset.as_str());
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; name and list live for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; name and list are valid for the call; `bad` has the stated room.
         let code = unsafe {
             sys::bh_dataset_set(
                 name.as_ptr(),
@@ -276,7 +278,7 @@ impl Properties for Pool {
             names.push(dataset);
         }
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; name and list live for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; name and list are valid for the call; `bad` has the stated room.
         let code = unsafe {
             sys::bh_properties_edit(
                 self.c_name().as_ptr(),
@@ -340,7 +342,7 @@ fn named_value(property: &str, number: u64) -> Value {
 /// Why a property was refused, in words.
 pub(super) fn property_rule(cause: SystemError) -> &'static str {
     match Errno::from_raw_os_error(cause.0) {
-        Errno::NOTSUP => "the pool lacks the feature: enable it, or choose another value",
+        Errno::NOTSUP => "the pool does not have the feature: enable it, or choose another value",
         Errno::PERM => "it cannot be changed",
         Errno::MEDIUMTYPE => "it is a property of file systems, and this is a volume",
         Errno::NAMETOOLONG => "the name or value is too long",

@@ -68,7 +68,7 @@ unsafe impl Send for LibraryIo {}
 
 impl LibraryIo {
     /// # Safety
-    /// The library handed it out, and nobody else completes it.
+    /// The library handed it out, and no other code completes it.
     pub(super) unsafe fn new(io: NonNull<sys::bh_io>) -> Self {
         Self(io)
     }

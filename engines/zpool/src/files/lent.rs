@@ -1,4 +1,4 @@
-//! Contents of files in the library's own buffers. Each keeps its file system open until it is dropped.
+//! File contents in the library's own buffers. Each loan holds its file system open until it is dropped.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use zpool_sys as sys;
 use super::Open;
 use crate::parts;
 
-/// Pinned blocks. `zpl` lets nobody change the file until this is dropped.
+/// Pinned blocks. `zpl` blocks all changes of the file until this is dropped.
 pub(super) struct Lent {
     pub(super) open: Arc<Open>,
     pub(super) raw: NonNull<sys::bh_files_loan>,
@@ -26,7 +26,8 @@ impl ReadLoan for Lent {
 
     fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
         let mut count = 0;
-        // SAFETY: `raw` is live until Drop, and its parts with it; nobody writes to them while the file is kept from changes.
+        // SAFETY: `raw` is live until Drop, and its parts with it; they have no writers while the file is locked
+        // against changes.
         unsafe {
             let first = sys::bh_files_loan_parts(self.raw.as_ptr(), &mut count);
             parts::append(first, count, parts);

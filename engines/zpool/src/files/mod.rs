@@ -1,6 +1,6 @@
-//! File systems of a pool: the objects that `zpl` makes files of.
+//! File systems of a pool: the objects on which `zpl` implements files.
 //!
-//! All state is in the shim and the library; a [`Gate`] keeps the file system open while any call uses it.
+//! All state is in the shim and the library; a [`Gate`] holds the file system open while any call uses it.
 
 mod lent;
 mod open;
@@ -25,7 +25,7 @@ use crate::device;
 use lent::Lent;
 pub use open::FileSystem;
 
-/// Bytes of entries that one call of the library gives.
+/// Bytes of entries that one call of the library returns.
 const LIST_BYTES: usize = 32 << 10;
 /// The library's "compressed text of access control lists": `ZFS_ACLTYPE_POSIX`.
 const ACLTYPE_POSIX: u64 = 1;
@@ -39,7 +39,7 @@ pub struct Files {
     refused_for_space: AtomicU64,
 }
 
-/// An open file system, for as long as it or something that it lent is used.
+/// An open file system, for as long as it or one of its loans is in use.
 struct Open {
     raw: NonNull<sys::bh_files>,
     gate: Gate,
@@ -163,7 +163,7 @@ fn node_of(stored: &Stored) -> sys::bh_node {
     }
 }
 
-/// What the steps of a change point to, for as long as the change takes.
+/// The memory that the steps of a change point to, for the duration of the change.
 #[derive(Default)]
 struct Pointed {
     names: Vec<CString>,
@@ -358,7 +358,7 @@ unsafe extern "C" fn visit_record(
 
 impl Files {
     fn using(&self) -> Result<Using<'_>, ObjectError> {
-        // After a standstill: what is cached may be another head's by now.
+        // After a standstill, another head may own the cached data.
         device::attend();
         match self.open.gate.enter() {
             Ok(()) => Ok(Using(&self.open)),
@@ -371,7 +371,7 @@ impl Files {
         self.refused_for_space.load(Ordering::Relaxed)
     }
 
-    /// Waits for calls and loans to end, writes everything to disk and lets go of the file system.
+    /// Waits for calls and loans to finish, writes all data to disk and closes the file system.
     pub(crate) fn close(&self) {
         self.open.close();
     }
@@ -404,7 +404,7 @@ impl Open {
         }
     }
 
-    /// Waits for whoever closes it.
+    /// Blocks until the closing thread has written all data.
     fn await_written(&self) {
         let is_written = self.is_written.lock().expect("no holder panics");
         let waited = self.written.wait_while(is_written, |done| !*done);
@@ -426,7 +426,7 @@ impl Objects for Files {
     fn stored(&self, object: u64) -> Result<Stored, ObjectError> {
         let using = self.using()?;
         let mut node = sys::bh_node::default();
-        // SAFETY: open while `using` lives; `node` outlives the call.
+        // SAFETY: open while `using` exists; `node` outlives the call.
         checked(unsafe { sys::bh_files_node(using.raw(), object, &mut node) })?;
         Ok(stored_of(&node))
     }
@@ -440,7 +440,7 @@ impl Objects for Files {
         };
         let mut bytes = vec![0; bytes_max];
         let mut length = bytes.len() as u64;
-        // SAFETY: open while `using` lives; `bytes` has the room that is stated.
+        // SAFETY: open while `using` exists; `bytes` has the stated capacity.
         let code = unsafe {
             let data = bytes.as_mut_ptr();
             sys::bh_files_text(using.raw(), object, which, data, &mut length)
@@ -454,7 +454,7 @@ impl Objects for Files {
         let using = self.using()?;
         let name = c_name(name)?;
         let mut value = 0;
-        // SAFETY: open while `using` lives; the name is not kept.
+        // SAFETY: open while `using` exists; the name is not retained.
         let code =
             unsafe { sys::bh_files_look_up(using.raw(), directory, name.as_ptr(), &mut value) };
         checked(code)?;
@@ -470,7 +470,7 @@ impl Objects for Files {
         let using = self.using()?;
         list_with(cursor, visit, |cursor, buffer, bytes, end| {
             let (data, room) = (buffer.as_mut_ptr(), buffer.len() as u64);
-            // SAFETY: open while `using` lives; the buffer has the room that is stated.
+            // SAFETY: open while `using` exists; the buffer has the stated capacity.
             unsafe { sys::bh_files_list(using.raw(), directory, cursor, data, room, bytes, end) }
         })
     }
@@ -478,7 +478,7 @@ impl Objects for Files {
     fn count(&self, directory: u64) -> Result<u64, ObjectError> {
         let using = self.using()?;
         let mut count = 0;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         checked(unsafe { sys::bh_files_count(using.raw(), directory, &mut count) })?;
         Ok(count)
     }
@@ -486,7 +486,7 @@ impl Objects for Files {
     fn read(&self, object: u64, offset: u64, into: &mut [u8]) -> Result<(), ObjectError> {
         let using = self.using()?;
         let length = into.len() as u64;
-        // SAFETY: open while `using` lives; `into` has that length.
+        // SAFETY: open while `using` exists; `into` has that length.
         checked(unsafe {
             sys::bh_files_read(using.raw(), object, offset, into.as_mut_ptr(), length)
         })
@@ -502,7 +502,7 @@ impl Objects for Files {
         let using = self.using()?;
         onto.reserve(length);
         let room = onto.spare_capacity_mut().as_mut_ptr().cast();
-        // SAFETY: open while `using` lives; there is room for `length` bytes.
+        // SAFETY: open while `using` exists; there is room for `length` bytes.
         checked(unsafe { sys::bh_files_read(using.raw(), object, offset, room, length as u64) })?;
         // SAFETY: the library has written every byte of a read that succeeds, zeros where the file has none.
         unsafe { onto.set_len(onto.len() + length) };
@@ -517,7 +517,7 @@ impl Objects for Files {
     ) -> Result<Option<Box<dyn ReadLoan>>, ObjectError> {
         let using = self.using()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: open while `using` lives, which the loan then takes over.
+        // SAFETY: open while `using` exists, which the loan then owns.
         let code =
             unsafe { sys::bh_files_lend(using.raw(), object, offset, length as u64, &mut raw) };
         if code == Errno::NOTSUP.raw_os_error() {
@@ -535,7 +535,7 @@ impl Objects for Files {
     fn next(&self, object: u64, offset: u64, hole: bool) -> Result<Option<u64>, ObjectError> {
         let using = self.using()?;
         let mut at = offset;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         let code = unsafe { sys::bh_files_next(using.raw(), object, hole.into(), &mut at) };
         if code == Errno::NXIO.raw_os_error() {
             return Ok(None);
@@ -547,7 +547,7 @@ impl Objects for Files {
     fn next_object(&self, after: u64) -> Result<Option<u64>, ObjectError> {
         let using = self.using()?;
         let mut object = after;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         match checked(unsafe { sys::bh_files_next_object(using.raw(), &mut object) }) {
             Ok(()) => Ok(Some(object)),
             Err(ObjectError::Missing) => Ok(None),
@@ -559,7 +559,7 @@ impl Objects for Files {
         let using = self.using()?;
         let mut told = [0; 4];
         let [used, available, objects, objects_available] = &mut told;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         unsafe {
             sys::bh_files_space(using.raw(), used, available, objects, objects_available);
         }
@@ -568,7 +568,7 @@ impl Objects for Files {
 
     fn record_size(&self) -> u64 {
         self.using().map_or(0, |using| {
-            // SAFETY: open while `using` lives.
+            // SAFETY: open while `using` exists.
             unsafe { sys::bh_files_record_size(using.raw()) }
         })
     }
@@ -577,7 +577,7 @@ impl Objects for Files {
         let Ok(using) = self.using() else {
             return Settings::default();
         };
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         let setting = |which| unsafe { sys::bh_files_setting(using.raw(), which) };
         Settings {
             on_mode: match setting(sys::BH_SETTING_ACLMODE) {
@@ -606,7 +606,7 @@ impl Objects for Files {
             .collect::<Result<_, _>>()?;
         let mut changed = sys::bh_changed::default();
         let flags = if frees { sys::BH_CHANGE_FREES } else { 0 };
-        // SAFETY: open while `using` lives; what the steps point to is in `steps` and `pointed`, which outlive the call.
+        // SAFETY: open while `using` exists; the steps point into `steps` and `pointed`, which outlive the call.
         let code = unsafe {
             let count = raw.len() as u32;
             sys::bh_files_change(using.raw(), raw.as_ptr(), count, flags, &mut changed)
@@ -625,13 +625,13 @@ impl Objects for Files {
 
     fn free(&self, object: u64, offset: u64, length: Option<u64>) -> Result<(), ObjectError> {
         let using = self.using()?;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         checked(unsafe { sys::bh_files_free(using.raw(), object, offset, length.unwrap_or(0)) })
     }
 
     fn commit(&self) -> Result<(), ObjectError> {
         let using = match self.using() {
-            // What was changed before is written by who closes it.
+            // The closing thread writes the earlier changes.
             Err(ObjectError::Closed) => {
                 self.open.await_written();
                 device::attend();
@@ -639,28 +639,28 @@ impl Objects for Files {
             }
             using => using?,
         };
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         checked(unsafe { sys::bh_files_commit(using.raw()) })
     }
 
     fn make_receipts(&self) -> Result<u64, ObjectError> {
         let using = self.using()?;
         let mut object = 0;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         checked(unsafe { sys::bh_files_make_receipts(using.raw(), &mut object) })?;
         Ok(object)
     }
 
     fn settle(&self) -> Result<(), ObjectError> {
         let using = self.using()?;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         unsafe { sys::bh_files_settle(using.raw()) };
         Ok(())
     }
 
     fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError> {
         self.visiting(visit, |raw, arg| {
-            // SAFETY: open meanwhile; `arg` is what `visit_record` expects.
+            // SAFETY: open during the call; `arg` has the type that `visit_record` expects.
             unsafe { sys::bh_files_log_walk(raw, visit_record, arg) }
         })
     }
@@ -697,7 +697,7 @@ fn list_with(
     }
 }
 
-/// The first entry that the shim has put into a buffer, and what is behind it.
+/// The first entry in a buffer that the shim has filled, and the rest.
 fn next_entry(bytes: &[u8]) -> Option<(ListedEntry<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<24>()?;
     let word = |at: usize| {

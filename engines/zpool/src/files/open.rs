@@ -30,7 +30,7 @@ pub struct FileSystem {
     snapshots: Arc<OpenSnapshots>,
     nameless: Arc<Nameless>,
     is_closed: AtomicBool,
-    /// Of a snapshot: clients do not have it open meanwhile.
+    /// For a snapshot: prevents clients from opening it concurrently.
     _kept_closed: Option<KeptClosed>,
 }
 
@@ -87,7 +87,8 @@ fn refused(name: &str, error: &OpenError) -> DatasetError {
 }
 
 impl FileSystem {
-    /// The objects that its files are made of. Whoever changes them by this knows what they are.
+    /// The objects behind its files. The caller is responsible for their consistency if it changes
+    /// them.
     pub fn objects(&self) -> &Files {
         self.zpl.objects()
     }
@@ -99,7 +100,7 @@ impl OpenFileSystem for FileSystem {
     }
 
     fn close(&self) {
-        // Another one may have it open by now, with snapshots.
+        // A new instance may be open already, with snapshots.
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -153,7 +154,7 @@ impl std::fmt::Debug for FileSystem {
 }
 
 impl Pool {
-    /// As [`FileSystems::open_file_system`], for whoever needs more than its files.
+    /// Like [`FileSystems::open_file_system`], for callers that need more than its files.
     pub fn open_files(
         &self,
         dataset: DatasetRef<'_>,

@@ -25,7 +25,7 @@ fn failure(error: ObjectError) -> FileError {
     }
 }
 
-/// Why it is not opened: what is in the way is over before long.
+/// Why it is not opened: the obstacle is temporary.
 fn refused(error: &DatasetError) -> FileError {
     match error.kind {
         DatasetErrorKind::NotFound => FileError::Stale,
@@ -62,7 +62,7 @@ impl Files {
     fn snapshot_name(&self, number: u64) -> Result<String, ObjectError> {
         let using = self.using()?;
         let mut name = [0 as c_char; NAME_BYTES];
-        // SAFETY: open while `using` lives; `name` has the room that is needed.
+        // SAFETY: open while `using` exists; `name` has the required capacity.
         checked(unsafe { sys::bh_files_snapshot_name(using.raw(), number, name.as_mut_ptr()) })?;
         // SAFETY: the call has left NUL-terminated text in it.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) };
@@ -85,7 +85,7 @@ impl Shown {
 impl Snapshots for Shown {
     fn visibility(&self) -> Visibility {
         let setting = self.head.objects().using().map(|using| {
-            // SAFETY: open while `using` lives.
+            // SAFETY: open while `using` exists.
             unsafe { sys::bh_files_setting(using.raw(), sys::BH_SETTING_SNAPDIR) }
         });
         match setting {
@@ -98,7 +98,7 @@ impl Snapshots for Shown {
     fn changed(&self) -> Done<Time> {
         let using = self.head.objects().using().map_err(failure)?;
         let (mut seconds, mut nanoseconds) = (0, 0);
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         unsafe {
             sys::bh_files_snapshots_changed(using.raw(), &mut seconds, &mut nanoseconds);
         }
@@ -119,7 +119,7 @@ impl Snapshots for Shown {
         };
         let listed = list_with(cursor, &mut visit, |cursor, buffer, bytes, end| {
             let (data, room) = (buffer.as_mut_ptr(), buffer.len() as u64);
-            // SAFETY: open while `using` lives; the buffer has the room that is stated.
+            // SAFETY: open while `using` exists; the buffer has the stated capacity.
             unsafe { sys::bh_files_snapshots(using.raw(), cursor, data, room, bytes, end) }
         });
         listed.map_err(failure)
@@ -129,7 +129,7 @@ impl Snapshots for Shown {
         let using = self.head.objects().using().map_err(failure)?;
         let name = c_name(name).map_err(|_| FileError::BadName)?;
         let mut number = 0;
-        // SAFETY: open while `using` lives; the name is not kept.
+        // SAFETY: open while `using` exists; the name is not retained.
         let code = unsafe { sys::bh_files_find_snapshot(using.raw(), name.as_ptr(), &mut number) };
         match checked(code) {
             Err(ObjectError::Missing) => Err(FileError::NotFound),

@@ -1,5 +1,5 @@
-//! Keys of encrypted datasets, compatible with kernel ZFS: what either made, the other opens with
-//! the same file or passphrase.
+//! Keys of encrypted datasets, compatible with kernel ZFS: each of the two opens the other's datasets with the same
+//! file or passphrase.
 //!
 //! A dataset made with a key is an *encryption root*; those made below it without a key of their
 //! own share its key. The key that an owner has only wraps the dataset's own random keys, so it
@@ -20,14 +20,14 @@ use crate::dataset::text;
 use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
 
-/// The wrapping key that `material` stands for.
+/// The wrapping key that `material` encodes or derives.
 fn wrapping_key(info: &KeyInfo, material: &KeyMaterial) -> Result<WrappingKey, DatasetErrorKind> {
     let format = info.format.ok_or(DatasetErrorKind::NotEncrypted)?;
     let made = material.wrapping_key(format, info.salt, info.iterations);
     made.map_err(DatasetErrorKind::KeyMaterial)
 }
 
-/// Collects what is visited.
+/// Collects visited items.
 ///
 /// # Safety
 /// `arg` is a `&mut Vec<KeyInfo>` and `info` a valid structure.
@@ -68,7 +68,7 @@ fn leave_no_core_dump() {
     }
 }
 
-/// A key as the shim takes it, with the memory that it points at.
+/// A key in the shim's form, with the memory that it points to.
 pub(crate) struct RawKey {
     _suite: std::ffi::CString,
     _location: std::ffi::CString,
@@ -77,7 +77,7 @@ pub(crate) struct RawKey {
 }
 
 impl RawKey {
-    /// Stretches a passphrase, which takes a good part of a second.
+    /// Derives a key from a passphrase, which lasts a good part of a second.
     pub(crate) fn new(key: &NewKey) -> Result<Self, DatasetErrorKind> {
         let refuse = DatasetErrorKind::KeyMaterial;
         let iterations = key.iterations.unwrap_or(ITERATIONS_DEFAULT);
@@ -86,7 +86,7 @@ impl RawKey {
             return Err(refuse(MaterialError::Iterations { iterations }));
         }
         let salt = match is_passphrase {
-            // Zero would stand for "none".
+            // Zero means "none".
             true => getrandom::u64()
                 .map_err(|_| DatasetErrorKind::Library)?
                 .max(1),
@@ -164,7 +164,7 @@ impl Pool {
         key: *const sys::bh_new_key,
     ) -> Result<(), DatasetError> {
         let name = c_text(dataset.as_str());
-        // SAFETY: the pool is open; the name is copied, and so is the key, which lives for the call.
+        // SAFETY: the pool is open; the name and the key are copied during the call.
         let code = unsafe { sys::bh_key_change(name.as_ptr(), key) };
         SystemError::check(code).map_err(|cause| {
             let kind = match rustix::io::Errno::from_raw_os_error(cause.0) {

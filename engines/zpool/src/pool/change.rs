@@ -19,13 +19,13 @@ use crate::device;
 use crate::error::{PoolError, PoolErrorKind, SystemError, errno, static_text};
 use crate::nvlist::{NvList, NvValue};
 
-/// Who may be known to have stopped using a device that is to be overwritten.
+/// Whose use of a device is known to have stopped before it is overwritten.
 pub(super) struct Overwriter {
     /// Whether it may be overwritten at all.
     pub(super) is_asked: bool,
     /// The host that overwrites: no process of it holds the lock of a device that it claimed.
     pub(super) host: HostId,
-    /// The pool that is open here, so that nobody else uses its devices.
+    /// The pool that is open here, so that no other process uses its devices.
     pub(super) pool: Option<OwnPool>,
 }
 
@@ -37,10 +37,10 @@ pub(super) struct OwnPool {
 }
 
 impl Overwriter {
-    /// Whether whoever wrote this label has surely stopped.
+    /// Whether the host that wrote this label has certainly stopped.
     fn outlived(&self, label: &Label) -> bool {
         let is_ours = |host: u32| {
-            // Where nobody chose a number, each pool gives the host another one.
+            // Without a configured number, the host has a different one for each pool.
             let of_pool = HostId::of_this_machine(&label.pool_name);
             [self.host, of_pool].iter().any(|own| own.0.get() == host)
         };
@@ -52,7 +52,7 @@ impl Overwriter {
         pool.is_some_and(|pool| pool.guid == label.pool_guid)
     }
 
-    /// The device of the open pool that this label says to be.
+    /// The device of the open pool that this label claims to be.
     fn own_device(&self, label: &Label) -> Option<&str> {
         let pool = self.pool.as_ref().filter(|_| self.has_pool_of(label))?;
         let mut devices = pool.devices.iter();
@@ -105,7 +105,7 @@ fn forget_wiped<'a>(
     Ok(())
 }
 
-/// Once the pool has the devices: what was on them before must not ask for a flag when the pool is gone.
+/// Erases foreign signatures once the pool has the devices: they must not require a flag after the pool is destroyed.
 pub(super) fn forget_other_contents<'a>(devices: impl Iterator<Item = &'a PathBuf>) {
     for path in devices {
         let forgotten = labels::other_contents(path).and_then(|found| match found {
@@ -154,7 +154,7 @@ fn check_new_device(path: &Path, overwriter: &Overwriter) -> Result<(), PoolErro
     let path = path.to_owned();
     if let Some(own) = overwriter.own_device(&label) {
         if Path::new(own) == path {
-            let why = "it is this pool's own device: `bulkhead pool online` brings it back; `wipefs -a` makes it a new one";
+            let why = "it is this pool's own device: `bulkhead pool online` brings it back; `wipefs -a` erases its label";
             return Err(PoolErrorKind::DeviceUnusable {
                 path,
                 why: why.to_owned(),
@@ -236,7 +236,7 @@ impl Pool {
         }
     }
 
-    /// The same, and what failed is tried again where the pool `resumes`. Waits for devices that are asked something.
+    /// Like `clear`, and retries failed I/O where the pool `resumes`. Blocks on devices that are probed.
     pub(super) fn clear_and(&self, device: Option<&str>, resumes: bool) -> Result<(), PoolError> {
         const DOING: &str = "clear";
         let guid = match device {
@@ -274,7 +274,7 @@ impl Pool {
         }
     }
 
-    /// The property, if it is set: what new groups are made with.
+    /// The property, if it is set: the default for new groups.
     fn ashift(&self) -> Option<u64> {
         let properties = self.properties().ok()?;
         let found = properties
@@ -300,7 +300,7 @@ impl Pool {
             let mut kept = status.devices.iter().filter(|device| device.role == role);
             kept.any(|device| is_same(Path::new(&device.name), new))
         };
-        // The library takes it in twice, and ends the process at the next write.
+        // The library adds it twice, and aborts the process at the next write.
         if is_own(Role::Cache) {
             let why = "it is a cache of this pool: remove it there first".to_owned();
             return self.refuse(doing, PoolErrorKind::DeviceUnusable { path, why });
@@ -314,7 +314,7 @@ impl Pool {
         let mut tree = NvList::new();
         tree.set_text("type", "root");
         tree.set_lists("children", &[spec::leaf(new, None)]);
-        // SAFETY: the library runs; name and list live for the call and are copied.
+        // SAFETY: the library runs; name and list are valid for the call and are copied.
         let code = unsafe {
             sys::bh_vdev_attach(
                 self.c_name().as_ptr(),
@@ -328,7 +328,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What an errno means in operations on devices.
+    /// Translates the errno of an operation on devices.
     fn device_result(
         &self,
         doing: &'static str,
@@ -425,7 +425,7 @@ impl Devices for Pool {
         forget_wiped(DOING, name, devices())?;
         let tree = spec::vdev_tree(groups, self.ashift())
             .map_err(|kind| PoolError::new(DOING, name, kind))?;
-        // SAFETY: the library runs; name and list live for the call and are copied.
+        // SAFETY: the library runs; name and list are valid for the call and are copied.
         let code = unsafe { sys::bh_vdev_add(self.c_name().as_ptr(), tree.as_raw()) };
         self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))?;
         forget_other_contents(groups.iter().flat_map(|group| &group.devices));
@@ -478,7 +478,7 @@ impl Devices for Pool {
         let found = self.find(DOING, device)?;
         self.note_older_images(&self.status()?.devices, &found);
         let mut state = 0;
-        // SAFETY: the library runs; the name is copied; `state` is a valid place.
+        // SAFETY: the library runs; the name is copied; `state` is valid for the result.
         let code = unsafe {
             sys::bh_vdev_online(
                 self.c_name().as_ptr(),
@@ -522,7 +522,7 @@ impl Devices for Pool {
             add_property(&mut list, name, value, false)
                 .map_err(|kind| PoolError::new(DOING, self.name().as_str(), kind))?;
         }
-        // SAFETY: the library runs; name and list live for the call and are copied.
+        // SAFETY: the library runs; name and list are valid for the call and are copied.
         let code = unsafe { sys::bh_pool_set_properties(self.c_name().as_ptr(), list.as_raw()) };
         match errno(code) {
             Errno::INVAL | Errno::NOTSUP => self.refuse(
@@ -542,7 +542,7 @@ impl Devices for Pool {
 
     fn properties(&self) -> Result<Vec<PoolProperty>, PoolError> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        // SAFETY: the library runs; the name is copied; `raw` is valid for the result.
         let code = unsafe { sys::bh_pool_properties(self.c_name().as_ptr(), &mut raw) };
         self.checked("read properties of", code)?;
         // SAFETY: the library hands the list over.
@@ -575,7 +575,7 @@ fn property_of(name: String, entry: NvValue<'_>) -> Option<PoolProperty> {
         NvValue::Text(text) => text,
         NvValue::Unsigned(number) => {
             let c_name = c_text(&name);
-            // SAFETY: the name is read only; the word is a constant of the library.
+            // SAFETY: the name is only read; the result is a constant of the library.
             let word = unsafe { static_text(sys::bh_pool_property_word(c_name.as_ptr(), number)) };
             word.map_or_else(|| number.to_string(), str::to_owned)
         }

@@ -12,10 +12,10 @@ const FILE_BYTES_MAX: u64 = 16 << 10;
 /// Most sets that one value names.
 const SETS_MAX: usize = 16;
 
-/// What a value of the property allows.
+/// The features that a value of the property allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// Every feature that the library knows.
+    /// Every feature that the library supports.
     All,
     /// Those; none for `legacy`.
     Only(BTreeSet<String>),
@@ -31,8 +31,9 @@ impl Allowed {
     }
 }
 
-/// Reads `off`, `legacy`, or names of sets and absolute paths, joined by commas: what all of them
-/// have. `known` are the features that there are. The error is a sentence that says what to do.
+/// Reads `off`, `legacy`, or names of sets and absolute paths, joined by commas, as the
+/// intersection of the sets. `known` are all existing features. The error is a sentence that
+/// contains the remedy.
 pub fn read<'a>(
     value: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -126,7 +127,7 @@ mod tests {
             std::fs::write(&path, text).expect("written");
             path.display().to_string()
         };
-        let old = path("old", "# what 0.8 has\nlz4_compress, future # both\n");
+        let old = path("old", "# features of 0.8\nlz4_compress, future # both\n");
         let new = path("new", "lz4_compress\nzstd_compress\nfuture\n");
         let both = read(&format!("{old},{new}"), known()).expect("a set");
         assert_eq!(both, only(&["future", "lz4_compress"]));

@@ -14,8 +14,7 @@ use labels::{
 use super::label::{Label, Written};
 use crate::nvlist::NvRef;
 
-/// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
-/// standing in.
+/// Deepest nesting of devices in ZFS: a root, a group, an active replacement, an active spare.
 pub(super) const DEPTH_MAX: usize = 8;
 /// The name of our own list of copies that a person decided against (`BH_LABEL_REJECTED`).
 const LABEL_REJECTED: &str = "bulkhead:rejected";
@@ -26,7 +25,7 @@ const REJECTED_MAX: usize = 32;
 /// The library writes each root to all groups with data, if there are no more.
 const GROUPS_OF_ROOTS: usize = 3;
 
-/// A device that holds an older state than those beside it.
+/// A device with an older state than the rest of its mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Behind {
     pub(super) guid: u64,
@@ -37,7 +36,7 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// As the shim is told of it.
+    /// In the shim's form.
     pub(super) fn words(&self) -> [u64; 3] {
         [self.guid, self.newest_txg, self.is_of_history.into()]
     }
@@ -55,7 +54,8 @@ pub(super) struct Settled {
     chosen: BTreeSet<u64>,
 }
 
-/// Chooses among `written`, which are of one pool. A person chose what is at `chosen`; `are_all`: and the pool has no others.
+/// Chooses among `written`, the devices of one pool. The administrator chose those at `chosen`; `are_all`: and the pool
+/// has no further ones.
 pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -> Settled {
     let chosen: Vec<Place> = chosen.iter().filter_map(|path| Place::of(path)).collect();
     let mut settled = Settled::default();
@@ -73,7 +73,7 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -
             let place = Place::of(device.path());
             place.is_some_and(|place| chosen.iter().any(|one| one.is(&place)))
         };
-        // Who names two of them has not chosen.
+        // Two choices for one device are ambiguous.
         let named = devices.iter().enumerate().filter(|_| !chosen.is_empty());
         let named: Vec<usize> = named
             .filter(|(_, one)| is_chosen(one))
@@ -90,7 +90,8 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -
 }
 
 impl Settled {
-    /// The devices without copies that are becoming a pool of their own, whose number they do not have yet; all, if there are no others.
+    /// The devices without copies that are being split into a new pool and do not have its number yet; all of them, if
+    /// there are no others.
     fn without_leaving(&mut self, written: Vec<Written>) -> Vec<Written> {
         let (leaving, staying): (Vec<_>, Vec<_>) = written.into_iter().partition(Written::leaves);
         let Some(first) = staying.first() else {
@@ -190,8 +191,8 @@ impl Settled {
         self.written.push(used);
     }
 
-    /// The devices of `legs` that hold an older state than those beside them, without those that are not where they were: these count as
-    /// missing from now on, and are taken off `places`. What the pool cannot do without is a conflict.
+    /// The devices of `legs` with an older state than the rest, except those that are not at their recorded paths:
+    /// these count as missing, and are removed from `places`. A device that the pool cannot do without is a conflict.
     pub(super) fn behind(
         &mut self,
         legs: &mut Legs,
@@ -258,7 +259,7 @@ impl Settled {
                     places.remove(&leg.guid);
                     (leg.is_present, leg.path) = (false, leg.labelled.clone());
                 } else if has_root(&newest.roots, root) || !leg.is_marked {
-                    // The pool knows since when a device failed that is marked.
+                    // The pool has recorded when a marked device failed.
                     behind.push(Behind {
                         guid: leg.guid,
                         newest_txg: root.txg,
@@ -287,7 +288,7 @@ impl Written {
         self.newest().unwrap_or_default()
     }
 
-    /// Whether it lacks roots that every device of its group has: of the last one it cannot be told whether it was being written.
+    /// Whether it misses uberblocks that every device of its group has; the last one may have been in progress.
     fn is_far_behind(&self, newest: &Self) -> bool {
         let before = newest.roots.iter().rev().nth(1);
         before.is_some_and(|before| self.root().txg < before.txg)
@@ -342,13 +343,13 @@ impl Written {
     }
 }
 
-/// Tells the import that wrote its newest label from others.
+/// Identifies the import that wrote its newest label.
 pub(super) fn import_of(device: &Written) -> u64 {
     let label = device.settled();
     label.start.unwrap_or(label.sum)
 }
 
-/// What the label says of the place of its own device.
+/// The path that the label records for its own device.
 fn recorded(label: &Label) -> Recorded {
     let tree = label.list.view().list("vdev_tree");
     let leaf = tree.and_then(|tree| leaf_of(tree, label.guid, 0));

@@ -1,5 +1,5 @@
-//! Finds pools by the labels on their devices, and puts together from them what the library
-//! needs to open one. No cache file is ever consulted: on a head that was down it would be stale.
+//! Finds pools by the labels on their devices, and assembles the configuration that the library needs to open one. No
+//! cache file is ever consulted: on a head that was down it would be stale.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const GROUPS_MAX: u64 = 4096;
 const LABEL_NOTE: &str = "bulkhead:connections";
 /// The name of our own list of devices that have failed (`BH_LABEL_FAILED`).
 const LABEL_FAILED: &str = "bulkhead:failed";
-/// The name of our own list of groups whose devices were removed (`BH_LABEL_REMOVED`).
+/// The name of our own list of removed groups in a label (`BH_LABEL_REMOVED`).
 const LABEL_REMOVED: &str = "bulkhead:removed";
 /// Marks of the library's own on a device that cannot be used.
 const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
@@ -30,22 +30,22 @@ const OF_THE_ORIGINAL: &str = " (of the original)";
 /// Devices that are read at the same time.
 const READERS_MAX: usize = 32;
 
-/// What the import needs of a candidate.
+/// The parts of a candidate that the import needs.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     pub(super) config: NvList,
-    /// Devices that lack something of which the pool may not know.
+    /// Devices that miss data, which the pool may not have recorded.
     pub(super) behind: Vec<Behind>,
     /// Roots of copies that a person decided against.
     pub(super) rejected: Vec<RootId>,
-    /// Spares and caches that were found, of whatever pool: number and place.
+    /// Spares and caches that were found, of any pool: number and path.
     aux: Vec<(u64, PathBuf)>,
-    /// A person named the devices, which are copies, and the pool has no others.
+    /// The administrator named the devices, which are copies, and the pool has no further ones.
     pub(super) are_all: bool,
 }
 
 impl Contents {
-    /// What was found of `candidate`.
+    /// The contents of `candidate`.
     pub(super) fn of(candidate: &Candidate) -> &Self {
         candidate.detail.get()
     }
@@ -61,14 +61,14 @@ impl Contents {
     }
 }
 
-/// Searches `places`: folders (not their subfolders), files and block devices. Reads labels only;
-/// takes as long as the slowest device takes to answer.
+/// Searches `places`: directories (not recursively), files and block devices. Reads only labels, and blocks for as long
+/// as the slowest device. takes as long as the slowest device takes to answer.
 pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
     Ok(candidates(written_in(places)?, Chosen::default()))
 }
 
-/// The same, and what the labels say of devices that were not found: the library opens whatever is there. Of several devices that say that
-/// they are the same, those at `chosen` are used.
+/// Like `discover`, and includes the recorded paths of devices that were not found, because the library opens any
+/// device there. Of several devices with the same identity, those at `chosen` are used.
 pub fn discover_all(
     places: &[PathBuf],
     chosen: &[PathBuf],
@@ -99,7 +99,7 @@ fn is_locked(path: &Path) -> bool {
     look.is_some_and(|look| look.is_held() == Ok(true))
 }
 
-/// The pool that is on the devices at `places` alone: what is at the places of other devices, by the labels, is not its own.
+/// The pool on the devices at `places` alone: the recorded paths of other devices are not used.
 pub fn discover_alone(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
     let chosen = Chosen {
         devices: places,
@@ -112,11 +112,11 @@ pub fn discover_alone(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverErro
 #[derive(Clone, Copy, Default)]
 struct Chosen<'a> {
     devices: &'a [PathBuf],
-    /// The pool has no others.
+    /// The pool has no further devices.
     are_all: bool,
 }
 
-/// What is on the devices of `places`.
+/// The labels of the devices in `places`.
 fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
     let mut paths = Vec::new();
     for place in places {
@@ -143,7 +143,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
     {
         match (read, found) {
             (Ok(read), _) => standings.extend(read),
-            // In a folder there may be anything; what cannot be read is no device of ours.
+            // A directory may contain any file; an unreadable one is not ours.
             (Err(_), Found::InFolder) => {}
             (Err(errno), Found::ByName) => {
                 return Err(DiscoverError {
@@ -163,7 +163,7 @@ enum Found {
     ByName,
 }
 
-/// Does something with all of them, with several at the same time: each waits for its disk.
+/// Applies `act` to all items, several concurrently: each blocks on its disk.
 pub(super) fn at_once<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let share = all.len().div_ceil(READERS_MAX).max(1);
     let act = &act;
@@ -214,7 +214,7 @@ fn candidates(standings: Vec<Standing>, chosen: Chosen<'_>) -> Vec<Candidate> {
         .collect()
 }
 
-/// Of spares and caches those that are in one place: of several the pool's own list says where the device is.
+/// The spares and caches with a unique path: for ambiguous ones the pool's own list has the path.
 fn one_place_each(aux: Vec<(u64, PathBuf)>) -> Vec<(u64, PathBuf)> {
     let mut places: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
     for (guid, path) in aux {
@@ -231,7 +231,7 @@ fn one_place_each(aux: Vec<(u64, PathBuf)>) -> Vec<(u64, PathBuf)> {
         .collect()
 }
 
-/// One pool from what is on its devices.
+/// Assembles one pool from the labels of its devices.
 fn assemble(
     mut settled: Settled,
     aux: &[(u64, PathBuf)],
@@ -252,8 +252,8 @@ fn assemble(
     if count > GROUPS_MAX {
         return None;
     }
-    // The label of a device that is detached is written before those of the others. Where it knows a newer root than they do,
-    // they had fallen behind.
+    // The label of a device that is being detached is written before those of the rest. If it has a newer uberblock
+    // than they do, they are outdated.
     let newest_root = root.map_or(0, |root| root.txg);
     let is_let_go =
         |device: &Detached| device.pool_guid == newest.pool_guid && device.root_txg <= newest_root;
@@ -291,7 +291,7 @@ fn assemble(
                 with_paths(tree, &places, &mut devices, are_all, 0)
             }
             None if holes.contains(&id) => placeholder("hole", id),
-            // No device has a label of a group that was removed. The library knows by the pool's own list what it is.
+            // No label describes a group that was removed, and the library identifies it by the pool's own list.
             None => placeholder("missing", id),
         })
         .collect();
@@ -360,7 +360,7 @@ fn legs(
         let view = label.list.view();
         let marks = Marks {
             gone,
-            // A device that has fallen behind does not know what came back since.
+            // An outdated device has no record of later returns.
             failed: (!gone.contains(&label.guid)).then(|| view.u64s(LABEL_FAILED)),
         };
         leg_group(view.list("vdev_tree")?, places, &marks)
@@ -375,11 +375,11 @@ fn legs(
     }
 }
 
-/// What labels tell of devices that failed, by numbers.
+/// The marks of failed devices in the labels, by their numbers.
 struct Marks<'a> {
     /// The newest label of the pool, and the labels of devices that it has let go.
     gone: &'a [u64],
-    /// The newest label of the group, beside the marks of the library's own in it; `None` if they tell nothing.
+    /// The marks in the group's newest label, in addition to the library's own in it; `None` without a mark.
     failed: Option<&'a [u64]>,
 }
 
@@ -450,7 +450,7 @@ fn legs_below(vdev: NvRef<'_>, places: &Places, marks: &Marks<'_>, depth: usize)
     }]
 }
 
-/// The newest label of each group, by the group's place in the pool.
+/// The newest label of each group, by the group's index in the pool.
 fn newest_groups(labels: &[Label]) -> BTreeMap<u64, &Label> {
     let mut groups: BTreeMap<u64, &Label> = BTreeMap::new();
     for label in labels {
@@ -515,7 +515,8 @@ fn placeholder(kind: &str, id: u64) -> NvList {
     vdev
 }
 
-/// `vdev` with the paths where its devices were found; notes the devices. `are_all`: others are not looked for where they were.
+/// `vdev` with the paths of the found devices; notes the devices. `are_all`: no other device is expected at its
+/// recorded path.
 fn with_paths(
     vdev: Option<NvRef<'_>>,
     places: &Places,

@@ -1,7 +1,7 @@
-//! How a suspended pool goes on. With all devices that matter it resumes. Where some are still gone that may hold what
-//! those that are back lack, it cannot: what the library has written, and holds for written, is not on these. A new start
-//! from what is on them has all that anybody was told to be durable, if it can be shown that they hold that, or if an
-//! administrator says that the others hold no more.
+//! Resumes a suspended pool. It resumes with all devices that matter. If missing devices may have data that the
+//! returned ones miss, it cannot: the writes that the library assumes complete are not on these. A restart from the
+//! returned devices has all acknowledged data if their labels prove that, or if an administrator confirms that the
+//! missing ones have no newer data.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,20 +22,20 @@ use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
 use crate::nvlist::NvList;
 
 const DOING: &str = "clear";
-/// Beyond the time that a device may take: then whoever asked is told that it takes longer.
+/// Slack beyond a device's time-out; then the caller gets the reply that it is still in progress.
 const ANSWER_SLACK: Duration = Duration::from_secs(5);
-/// How long a device that answers again may take to do the flush that it owes.
+/// How long a returned device may need for its pending flush.
 const RELEASE_WAIT: Duration = Duration::from_secs(3);
-/// How long the other devices are waited for when one answers again: what failed together often comes back together.
+/// How long to wait for the remaining devices when one returns: devices that failed together often return together.
 const RETURN_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two looks at such devices.
+/// Pause between two checks of such devices.
 const RELEASE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// One attempt at a time: what one finds out must not change by what another one does. One that ends with a start from
-/// the devices that are back keeps others out until that start is given up: a pool that resumed meanwhile would write to
-/// devices that the next start is told to do without.
+/// One attempt at a time: the state that one has determined must not be changed by a second one. An attempt that leads
+/// to a restart from the returned devices excludes others until that restart is abandoned: a pool that resumed before
+/// would write to devices that the restart is to exclude.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
-/// Places and numbers of devices that answer.
+/// Paths and numbers of devices that respond.
 type Answering = BTreeMap<PathBuf, u64>;
 
 /// The devices of a pool that hold data.
@@ -43,7 +43,7 @@ struct Standings {
     pool_guid: u64,
     /// Places and numbers of all.
     places: Answering,
-    /// Those that hold all that anybody was told to be durable.
+    /// The devices that have all acknowledged data.
     told: Record,
     /// Those that failed since they were whole, each with its latest error.
     failed: Vec<(PathBuf, i32)>,
@@ -71,7 +71,7 @@ impl Pool {
                 let cleared = self.clear(device);
                 // One group may be under way.
                 let synced_txg = self.health().map_or(0, |health| health.synced_txg + 1);
-                // The flush that it waited for has let it go on, perhaps before its devices were open: then it is suspended again.
+                // The pending flush has resumed it, perhaps before its devices were open: then it is suspended again.
                 let goes_on = cleared.is_ok()
                     && (!has_waited || self.wait_until_it_writes(synced_txg, deadline).is_ok());
                 if goes_on || !is_suspended(self) {
@@ -79,8 +79,8 @@ impl Pool {
                 }
             }
             has_waited = true;
-            // Asked beside the library, which cannot look at any device while one owes a flush, and which would read from
-            // one that lacks something as soon as it had opened it.
+            // Probed separately from the library, which cannot check any device while one has a pending flush, and
+            // which would read from an outdated device as soon as it had opened it.
             let answering = self.answering()?;
             let may = owing.iter().all(|path| answering.contains_key(path))
                 && (!owing.is_empty() || self.may_go_on(&answering)?);
@@ -91,7 +91,7 @@ impl Pool {
                     self.wait_until_it_writes(synced_txg, deadline)?;
                     return Ok(GoesOn::AsItIs);
                 }
-                // It does in a moment what it owes, or the process ends.
+                // Its pending flush completes shortly, or the process terminates.
                 true if begun.elapsed() > RELEASE_WAIT => return Err(self.waits()),
                 false if begun.elapsed() > RETURN_WAIT => {
                     return self.anew(attempt, &owing, &answering, missing_are_not_newer);
@@ -101,8 +101,8 @@ impl Pool {
         }
     }
 
-    /// A pool that was resumed is suspended again as soon as a write fails that it cannot do without. It goes on when
-    /// a transaction group is on its devices that was not before.
+    /// A resumed pool is suspended again as soon as a write fails that it cannot do without. It has resumed when a new
+    /// transaction group is on its devices.
     fn wait_until_it_writes(&self, synced_txg: u64, deadline: Instant) -> Result<(), PoolError> {
         loop {
             match self.health() {
@@ -122,7 +122,7 @@ impl Pool {
         PoolError::new(DOING, self.name().as_str(), kind)
     }
 
-    /// The devices that answer, with their numbers.
+    /// The devices that respond, with their numbers.
     fn answering(&self) -> Result<Answering, PoolError> {
         let standings = self.standings()?;
         let used: Vec<(PathBuf, u64)> = standings.places.into_iter().collect();
@@ -135,10 +135,10 @@ impl Pool {
             .collect())
     }
 
-    /// The status of a pool waits, while a device owes a flush, for who waits for that.
+    /// While a device has a pending flush, the status of a pool blocks on it.
     fn standings(&self) -> Result<Standings, PoolError> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        // SAFETY: the library runs; the name is copied; `raw` is valid for the result.
         self.understood(unsafe { sys::bh_pool_standings(self.c_name().as_ptr(), &mut raw) })?;
         // SAFETY: the library hands the list over.
         let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
@@ -161,7 +161,7 @@ impl Pool {
         })
     }
 
-    /// Whether none of the other devices may hold what these lack.
+    /// Whether none of the missing devices can have data that these miss.
     fn may_go_on(&self, answering: &Answering) -> Result<bool, PoolError> {
         let guids: Vec<u64> = answering.values().copied().collect();
         // SAFETY: the library runs; the name is copied, the numbers are read during the call.
@@ -179,7 +179,7 @@ impl Pool {
             .map_err(|cause| PoolError::common(DOING, self.name().as_str(), cause))
     }
 
-    /// The start that is possible with the devices that answer.
+    /// The restart that is possible with the devices that respond.
     fn anew(
         &self,
         attempt: UnderWay,
@@ -223,7 +223,7 @@ impl Pool {
         let (sender, outcome) = channel();
         let (pool, device) = (self.alias(), device.map(str::to_owned));
         let attempt = move || {
-            // Nobody listens any more to one that comes too late.
+            // The receiver of a late result may be gone.
             let _ = sender.send(pool.try_to_go_on(device.as_deref(), missing_are_not_newer));
         };
         let thread = std::thread::Builder::new().name("pool-clear".into());
@@ -237,7 +237,7 @@ impl Pool {
     }
 }
 
-/// What the next start will find.
+/// The result of the next start's check.
 fn doubt_of(legs: &Legs) -> Option<Doubt> {
     let evidence = Evidence {
         has_waited: true,
@@ -245,7 +245,7 @@ fn doubt_of(legs: &Legs) -> Option<Doubt> {
     };
     match legs.judge(&evidence) {
         Verdict::Refuse(doubt) => Some(doubt),
-        // One of a pool with a record of its legs is asked for that.
+        // A pool with a record of its legs is decided by that.
         Verdict::Import(_) | Verdict::Wait | Verdict::AskRecord(_) => None,
     }
 }
@@ -255,7 +255,7 @@ fn doubt_of(legs: &Legs) -> Option<Doubt> {
 struct UnderWay;
 
 impl UnderWay {
-    /// None while there is another one.
+    /// `None` while another attempt is active.
     fn begin() -> Option<Self> {
         match UNDER_WAY.swap(true, Ordering::AcqRel) {
             true => None,

@@ -1,5 +1,5 @@
-//! The history that a pool keeps in itself. ZFS notes there what was done to the pool; records are
-//! text, and the oldest make room for the newest. `zpool history` shows them, too.
+//! The history that a pool stores in itself. ZFS logs changes of the pool there; records are text,
+//! and the oldest are overwritten by the newest. `zpool history` shows them, too.
 
 use engine::capabilities::History;
 use zpool_sys as sys;
@@ -20,7 +20,7 @@ impl History for Pool {
     fn history_tail(&self, bytes_max: usize) -> Result<Vec<u8>, PoolError> {
         let mut data = vec![0; bytes_max];
         let mut length = bytes_max as u64;
-        // SAFETY: the library runs; there is room for as many bytes as said.
+        // SAFETY: the library runs; there is room for as many bytes as passed.
         let code = unsafe {
             let data = data.as_mut_ptr().cast();
             sys::bh_pool_history_tail(self.c_name().as_ptr(), data, &mut length)

@@ -1,4 +1,4 @@
-//! Opens a pool that was found, given proof that nobody else has it.
+//! Opens a pool that was found, given proof that no other host has it.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ fn used_by_pool(path: &std::path::Path) -> Option<String> {
     }
 }
 
-/// What a device that cannot be opened means for the user.
+/// Translates the failure to open a device for the user.
 pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErrorKind {
     let path = path.to_owned();
     match failure {
@@ -55,7 +55,7 @@ const UNOPENED: &str = "bulkhead:unopened";
 /// How much the clocks of two heads may differ, in seconds.
 const CLOCK_DIFFERENCE_MAX_S: u64 = 60;
 
-/// A pool whose disks this process keeps from others, and that it has not opened yet.
+/// A pool with its disks locked and reserved by this process, which is not open yet.
 pub struct ClaimedPool<'a> {
     engine: &'static Engine,
     candidate: &'a Candidate,
@@ -72,12 +72,12 @@ impl ClaimedPool<'_> {
         !self.proof.is_by_silence()
     }
 
-    /// What the owner before left in the labels.
+    /// The previous owner's note in the labels.
     pub fn note(&self) -> Option<&str> {
         self.candidate.note.as_deref()
     }
 
-    /// Opens the pool. Takes from 50 ms to some seconds, the longer the more its intent logs hold.
+    /// Opens the pool. Needs from 50 ms to some seconds, depending on the size of its intent logs.
     pub fn open(self) -> Result<Pool, PoolError> {
         let (candidate, options, proof) = (self.candidate, self.options, self.proof);
         let mut properties = NvList::new();
@@ -99,8 +99,7 @@ impl ClaimedPool<'_> {
         }
         let note = c_text(candidate.note.as_deref().unwrap_or_default());
         let record = options.record.as_ref().map_or(0, |record| record.number);
-        // The import writes labels: what was noted in them holds until somebody notes something else.
-        // SAFETY: the text is copied.
+        // The import writes labels: the note in them stays until it is replaced. SAFETY: the text is copied.
         unsafe {
             sys::bh_label_note(candidate.guid, note.as_ptr());
             sys::bh_label_record(record);
@@ -115,13 +114,13 @@ impl ClaimedPool<'_> {
         // original, which another process may open at any time.
         let becomes_own = contents.are_all && options.rename.is_some();
         let leaves = if becomes_own { candidate.guid } else { 0 };
-        // SAFETY: the list, which is no longer than the header says, is copied.
+        // SAFETY: the list, which is no longer than the header allows, is copied.
         unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32, leaves) };
         let load = |flags| load(candidate, &self.name, &properties, flags, options);
         let imported = load(flags);
         let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
         match imported {
-            // Whether an older state could be read is told by a load that looks for one.
+            // A rewind load determines whether an older state is readable.
             Err(error) if error.kind == PoolErrorKind::Damaged && flags & checks == 0 => {
                 let flags = flags | sys::BH_IMPORT_CHECK_NEWEST;
                 load(flags)?;
@@ -141,7 +140,7 @@ impl ClaimedPool<'_> {
     }
 }
 
-/// Has the library open the pool, with every device whose label counts. Those that it cannot open count as missing.
+/// Has the library open the pool, with every device whose label counts. Devices that it cannot open count as missing.
 fn load(
     candidate: &Candidate,
     name: &PoolName,
@@ -180,7 +179,7 @@ fn unopened(config: &NvList) -> Vec<(u64, u64)> {
     parsed.collect()
 }
 
-/// One import by the library; if it fails, what it learnt on the way.
+/// One import by the library; if it fails, the facts that it recorded.
 fn attempt(
     candidate: &Candidate,
     name: &PoolName,
@@ -192,10 +191,10 @@ fn attempt(
     let (config, aux_paths) = (found.config.clone(), found.aux_paths());
     let behind: Vec<u64> = found.behind.iter().flat_map(Behind::words).collect();
     let c_name = c_text(name.as_str());
-    // SAFETY: the list lives until the import on this thread is over, and is forgotten then.
+    // SAFETY: the list is valid until the import on this thread is over, and is discarded then.
     unsafe { sys::bh_import_behind(behind.as_ptr(), (behind.len() / 3) as u32) };
-    // SAFETY: the library runs; name, numbers and lists live for the call. It adds what it learns to
-    // `config`, which is ours alone.
+    // SAFETY: the library runs; name, numbers and lists are valid for the call. It adds its findings to `config`, which
+    // has no other user.
     let code = unsafe {
         sys::bh_pool_import(
             c_name.as_ptr(),
@@ -212,8 +211,8 @@ fn attempt(
     SystemError::check(code).map_err(|cause| (config, cause))
 }
 
-/// Whether this machine may have lost power after `time_s`, in seconds since 1970, and with it the pool's disks: it was
-/// started after that. Clocks of heads are not the same to the second.
+/// Whether this host, and with it the pool's disks, may have lost power after `time_s`, in seconds since 1970: it was
+/// booted after that. The clocks of heads are not synchronised to the second.
 fn may_have_lost_power_since(time_s: u64) -> bool {
     use rustix::time::{ClockId, clock_gettime};
     let now_s = clock_gettime(ClockId::Realtime).tv_sec;
@@ -236,9 +235,9 @@ impl Pool {
         Self::claim(engine, candidate, proof, options)?.open()
     }
 
-    /// Keeps the disks of `candidate` from other processes and, where they know reservations, from other
-    /// hosts; until the claimed pool is dropped. Refuses a pool whose newest state may be on devices that are
-    /// missing, and one that somebody wrote to after its labels had been read.
+    /// Locks the disks of `candidate` and, where they support it, reserves them against other hosts, until the claimed
+    /// pool is dropped. Refuses a pool with a newest state that may be on missing devices, and one that was written to
+    /// after its labels were read.
     ///
     /// # Panics
     /// If the proof is about another pool.
@@ -278,7 +277,7 @@ impl Pool {
     }
 }
 
-/// What was found of the pool and is not used.
+/// Reports the devices of the pool that were found and are not used.
 fn tell_left_out(candidate: &Candidate) {
     let pool = &candidate.name;
     for left_out in &candidate.left_out {
@@ -291,13 +290,13 @@ fn tell_left_out(candidate: &Candidate) {
                 let (path, used) = (path.display(), used.display());
                 tracing::warn!(
                     pool, %path, %used,
-                    "a copy of a device of the pool is left out: take it away from this machine, or give it an identity of its own with \
+                    "a copy of a device of the pool is left out: take it away from this host, or give it an identity of its own with \
                      `bulkhead pool reidentify`"
                 );
             }
             LeftOut::Removed { path } => tracing::warn!(
                 pool, path = %path.display(),
-                "an image of a device that was removed from the pool is left out: take it away from this machine"
+                "an image of a device that was removed from the pool is left out: take it away from this host"
             ),
             LeftOut::Older { path, newest_txg } => tracing::warn!(
                 pool, path = %path.display(), newest_txg,
@@ -330,7 +329,7 @@ fn guard(
     let guarded = device::guard(claims, engine.host_id(), proof.previous())
         .map_err(|(index, failure)| refused(unusable(&paths[index], failure)))?;
     if guarded.guard.is_none() && options.claims == Claims::Reservations {
-        let why = "not every disk of the pool knows persistent reservations".to_owned();
+        let why = "not every disk of the pool supports persistent reservations".to_owned();
         let path = paths.first().cloned().unwrap_or_default();
         return Err(refused(PoolErrorKind::DeviceUnusable { path, why }));
     }
@@ -347,8 +346,8 @@ fn guard(
     Ok(guarded)
 }
 
-/// Whoever opened the pool between the reading of its labels and the claim has written a newer uberblock, or a
-/// device that was locked then has been let go of since.
+/// A writer between the reading of the labels and the claim has written a newer uberblock, or a device that was locked
+/// then has been released since.
 fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
     let present = candidate.devices.iter().filter(|device| device.present);
     let paths: Vec<&PathBuf> = present.map(|device| &device.path).collect();
@@ -366,7 +365,7 @@ fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
 
 fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
     candidate.name.parse().map_err(|_| {
-        let why = "its name is none that this program accepts: import it under another".into();
+        let why = "its name is not valid here: import it under another".into();
         PoolError::new(DOING, &candidate.name, PoolErrorKind::Shape { why })
     })
 }
@@ -385,14 +384,14 @@ fn lock_devices(candidate: &Candidate) -> Result<(Vec<PathBuf>, Vec<device::Clai
                 let kind = unusable(&device.path, failure);
                 return Err(PoolError::new(DOING, &candidate.name, kind));
             }
-            // The library finds out, and goes on without it if it can.
+            // The library detects that, and continues without it if it can.
             Err(_) => {}
         }
     }
     Ok((paths, claims))
 }
 
-/// What the library has learnt while it failed is in the configuration.
+/// The library's findings during the failed import are in the configuration.
 fn explain(candidate: &Candidate, config: &NvList, cause: SystemError) -> PoolError {
     use rustix::io::Errno;
     let info = config.view().list("load_info");

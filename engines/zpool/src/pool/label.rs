@@ -1,5 +1,4 @@
-//! What ZFS writes on each device, with the whole list that a label holds: the shape of the device's
-//! part of the pool is for the library to read.
+//! The labels of a device, with the whole list in each: the library reads the device's part of the configuration.
 
 use std::hash::Hasher;
 use std::ops::Deref;
@@ -30,7 +29,7 @@ impl Deref for Label {
     }
 }
 
-/// What is on a device that belongs to something.
+/// The contents of a device that belongs to a pool.
 #[derive(Debug)]
 pub(crate) struct Written {
     /// Its labels, one at least.
@@ -53,10 +52,10 @@ impl Written {
     }
 }
 
-/// What the labels of a device say of it.
+/// The state of a device by its labels.
 #[derive(Debug)]
 pub(crate) enum Standing {
-    /// It belongs to something.
+    /// It belongs to a pool.
     Member(Written),
     /// Its pool has let it go; where it is.
     Detached(PathBuf, Detached),
@@ -102,7 +101,7 @@ pub(crate) fn newest_uberblocks(path: &Path) -> Option<(Uberblock, u64)> {
     Device::open(path).ok().flatten()?.newest_uberblocks()
 }
 
-/// What is written on the device at `path` about its pool's owner. One on another machine is asked by its driver.
+/// The pool's owner as recorded on the device at `path`. A device on another host is read by its driver.
 pub(crate) fn owner_on_disk(path: &Path) -> Option<OwnerOnDisk> {
     match device::far_labels(path) {
         Some(device) => owner_by(&device),

@@ -1,6 +1,7 @@
-//! Legs of an open pool, by the numbers that ZFS gave them: what they lack, and how far their return is.
+//! Legs of an open pool, by their GUIDs: their missing data, and the progress of their return.
 //!
-//! By the name of the pool and not by a [`Pool`](super::Pool): who keeps the record of the legs asks beside whoever has it.
+//! By the name of the pool rather than a [`Pool`](super::Pool): the owner of the legs' record calls this independently
+//! of the pool's holder.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -20,7 +21,7 @@ pub struct LegProgress {
     pub synced_group: u64,
     /// How often a read of it failed or returned wrong data since the pool was opened, or since its errors were cleared.
     pub damaged_reads: u64,
-    /// Whether it is in use and lacks nothing, and nothing is being copied.
+    /// Whether it is in use and complete, and no copy is active.
     pub is_whole: bool,
     /// Whether the library reads from it and writes to it.
     pub is_written: bool,
@@ -47,17 +48,17 @@ pub fn newest_roots(path: &Path) -> Option<NewestRoots> {
     })
 }
 
-/// Notes in the pool that the leg lacks what was written since the group `since`. On disk on return if `waits`, else with the group that is
-/// open now.
+/// Records in the pool that the leg misses the writes since the group `since`. On disk on return if `waits`, otherwise
+/// with the open transaction group.
 ///
 /// # Errors
 ///
 /// The pool is not open.
 pub fn note_lacking(pool: &PoolName, leg: u64, since: u64, waits: bool) -> Result<(), PoolError> {
     let name = c_text(pool.as_str());
-    // SAFETY: the library runs; the name lives for the call.
+    // SAFETY: the library runs; the name is valid for the call.
     let code = unsafe { sys::bh_pool_leg_lacks(name.as_ptr(), leg, since, waits.into()) };
-    checked("note what a leg lacks", pool, code)
+    checked("record the missing data of a leg", pool, code)
 }
 
 /// How far the return of the leg is.
@@ -69,7 +70,7 @@ pub fn progress(pool: &PoolName, leg: u64) -> Result<LegProgress, PoolError> {
     let name = c_text(pool.as_str());
     let (mut synced_group, mut damaged_reads) = (0, 0);
     let (mut is_whole, mut is_written) = (0, 0);
-    // SAFETY: the library runs; the name lives for the call, and there is a place for each result.
+    // SAFETY: the library runs; the name and each result pointer are valid for the call.
     let code = unsafe {
         sys::bh_pool_leg_progress(
             name.as_ptr(),
@@ -89,7 +90,7 @@ pub fn progress(pool: &PoolName, leg: u64) -> Result<LegProgress, PoolError> {
     })
 }
 
-/// Has the library open the leg again, and copy what it lacks.
+/// Reopens the leg in the library, and copies its missing data.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub fn bring_back(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
     checked("bring a leg back", pool, code)
 }
 
-/// Has the library open the last leg again, which lacks nothing, and has the pool go on, if it is suspended.
+/// Reopens the last leg in the library, which is complete, and resumes the pool if it is suspended.
 ///
 /// # Errors
 ///
@@ -110,7 +111,7 @@ pub fn go_on_with(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
     let name = c_text(pool.as_str());
     // SAFETY: as above.
     let code = unsafe { sys::bh_pool_clear(name.as_ptr(), leg, 1) };
-    checked("go on with the last leg", pool, code)
+    checked("resume with the last leg", pool, code)
 }
 
 /// Writes a transaction group, with labels: on return it is on all devices that are in use, and they were flushed.
@@ -125,8 +126,8 @@ pub fn write_group(pool: &PoolName) -> Result<(), PoolError> {
     checked("write a transaction group", pool, code)
 }
 
-/// Has the device at `path`, whose labels are overwritten, join the mirror of the leg `sibling`, or make one with it: everything is copied
-/// to it. The number that the library gave it.
+/// Attaches the device at `path`, which has its labels overwritten, to the mirror of the leg `sibling`, or forms one
+/// with it: all data is copied to it. Returns the GUID that the library assigned.
 ///
 /// # Errors
 ///
@@ -148,7 +149,7 @@ pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolErr
     tree.set_text("type", "root");
     tree.set_lists("children", &[spec::leaf(path, None)]);
     let mut leg = 0;
-    // SAFETY: the library runs; names and list live for the call and are copied, and there is a place for the result.
+    // SAFETY: the library runs; names and list are valid for the call and are copied, and the result pointer is valid.
     let code = unsafe {
         sys::bh_pool_leg_attach(
             name.as_ptr(),
@@ -162,8 +163,8 @@ pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolErr
     Ok(leg)
 }
 
-/// What the label of a leg says that lacks everything, for `offset` of its device, and the least bytes of a device that may take the
-/// place of the leg.
+/// The label of a leg without any data, for `offset` of its device, and the minimum bytes of a device that can replace
+/// the leg.
 ///
 /// # Errors
 ///
@@ -171,7 +172,8 @@ pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolErr
 pub fn label(pool: &PoolName, leg: u64, offset: u64) -> Result<(Vec<u8>, u64), PoolError> {
     let name = c_text(pool.as_str());
     let (mut text, mut least) = (vec![0; sys::BH_LABEL_BYTES as usize], 0);
-    // SAFETY: the library runs; the name lives for the call, and there is a place for each result, as long as the header says.
+    // SAFETY: the library runs; the name and each result pointer are valid for the call, with the lengths in the
+    // header.
     let code = unsafe {
         sys::bh_pool_leg_label(
             name.as_ptr(),

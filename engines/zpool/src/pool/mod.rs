@@ -33,8 +33,8 @@ use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
 use engine::pool::{LeftOut, PoolSpec};
 
-/// A pool that this process has open. Dropping it leaves it open: a pool is closed by
-/// [`Pool::export`], whose failure somebody has to see, or by the end of the process.
+/// A pool that this process has open. Dropping it does not close it: a pool is closed by
+/// [`Pool::export`], because its failure must be handled, or by the exit of the process.
 #[derive(Debug)]
 pub struct Pool {
     engine: &'static Engine,
@@ -46,12 +46,12 @@ pub struct Pool {
     pub(crate) snapshots: Arc<OpenSnapshots>,
     /// Devices that were found when it was opened, and are not used.
     left_out: Vec<LeftOut>,
-    /// What was open without a name when file systems were closed.
+    /// Objects that were open without a name when file systems were closed.
     pub(crate) nameless: Arc<Nameless>,
 }
 
 impl Pool {
-    /// Makes a pool on the devices of `spec`. What they hold is lost.
+    /// Creates a pool on the devices of `spec`. Their contents are lost.
     pub fn create(engine: &'static Engine, spec: &PoolSpec) -> Result<Self, PoolError> {
         const DOING: &str = "create";
         let name = spec.name.as_str();
@@ -59,11 +59,11 @@ impl Pool {
         let tree = spec::tree_of(spec).map_err(|kind| PoolError::new(DOING, name, kind))?;
         let properties = spec::create_properties(spec)?;
         let c_name = c_text(name);
-        // SAFETY: it keeps a number.
+        // SAFETY: it stores a number.
         unsafe { sys::bh_label_record(spec.record.unwrap_or(0)) };
         // SAFETY: an empty list is not read.
         unsafe { sys::bh_label_start(std::ptr::null(), 0, 0) };
-        // SAFETY: the library runs; name and lists live for the call and are copied.
+        // SAFETY: the library runs; name and lists are valid for the call and are copied.
         let code =
             unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };
         SystemError::check(code).map_err(|cause| PoolError::common(DOING, name, cause))?;
@@ -87,7 +87,7 @@ impl Pool {
         };
         match pool.engine.check_layout(name.as_str()) {
             Ok(()) => Ok(pool),
-            Err(_) => panic!("{doing} pool {name}: libzpool and this program do not match"),
+            Err(_) => panic!("{doing} pool {name}: libzpool and this binary do not match"),
         }
     }
 

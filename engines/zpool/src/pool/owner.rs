@@ -1,4 +1,4 @@
-//! What the owner of an open pool knows of itself, to be compared with what is on the disks.
+//! The owner's own state of an open pool, for comparison with the disks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ struct PoolOwner {
     known: Known,
 }
 
-/// What is known since the pool was opened.
+/// The state since the pool was opened.
 #[derive(Debug)]
 struct Known {
     guid: u64,
@@ -30,8 +30,8 @@ struct Known {
 }
 
 impl Pool {
-    /// Watches from now on whether the pool is still ours: another head could take it while this
-    /// process stands still.
+    /// Starts to watch the pool's ownership: another head could acquire it while this process is
+    /// stopped.
     pub(super) fn watch_ownership(&self, candidate: &Candidate) -> Option<Arc<dyn Owner>> {
         let newest = device::open_disks();
         let newest = newest
@@ -66,7 +66,7 @@ impl Owner for PoolOwner {
     }
 
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String> {
-        // Asked after the disk was read: what is ours on it cannot be newer.
+        // Read after the disk: a state of ours on it cannot be newer.
         let synced_txg = self.pool.health().map(|health| health.synced_txg);
         self.known.judge(found, synced_txg)
     }

@@ -1,5 +1,5 @@
-//! A device comes back while the pool is open: as it left, or as an older image of itself that somebody put in its place. The library copies to it
-//! what it missed since it left, and an older image lacks more than that.
+//! A device returns while the pool is open: in the state in which it left, or as an older image of itself. The library
+//! copies the writes that it missed since it left, and an older image misses more.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ use crate::device;
 const ROOTS_LACKING_MAX: usize = 1;
 
 impl Pool {
-    /// Notes that `returning`, and all that is below it, lacks everything, where it is an older image of itself.
+    /// Marks `returning`, and all its descendants, as without data where it is an older image of itself.
     pub(super) fn note_older_images(&self, devices: &[DeviceStatus], returning: &DeviceStatus) {
-        // What is noted would wait for a pool that is suspended.
+        // The record would block on a suspended pool.
         if self
             .health()
             .is_none_or(|health| health.suspended.is_some())
@@ -46,20 +46,20 @@ impl Pool {
                 }
                 tracing::warn!(
                     pool = %self.name, path = leaf.name,
-                    "an older image of the device is in its place: all of it is copied again"
+                    "the device returned as an older image of itself: all of it is copied again"
                 );
                 if let Err(error) = legs::note_lacking(&self.name, leaf.guid, 1, false) {
-                    tracing::warn!(%error, "what the device lacks is not noted");
+                    tracing::warn!(%error, "the device's missing data is not recorded");
                 }
             }
         }
     }
 
-    /// Whether `found` lacks roots that the device had when it left, as `peer` shows.
+    /// Whether `found` misses uberblocks that the device had when it left, as `peer` shows.
     fn is_older(&self, leaf: &DeviceStatus, found: &Written, peer: &Written) -> bool {
         let (mut since, mut first) = (0, 0);
         let name = c_text(self.name.as_str());
-        // SAFETY: the library runs; the name is copied, and there is a place for each result.
+        // SAFETY: the library runs; the name is copied, and each result pointer is valid.
         let code =
             unsafe { sys::bh_leaf_missing_since(name.as_ptr(), leaf.guid, &mut since, &mut first) };
         let Some(newest) = found.newest().filter(|_| code == 0) else {

@@ -1,4 +1,4 @@
-//! What a pool is to be made of, and its translation into the library's tree of devices.
+//! The layout of a new pool, and its translation into the library's tree of devices.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::compatibility::{self, Allowed};
 use crate::error::{PoolError, PoolErrorKind, errno, static_text};
 use crate::nvlist::NvList;
 
-/// The property that says which other systems the pool shall be for.
+/// The property that selects the other systems that must be able to open the pool.
 const COMPATIBILITY: &str = "compatibility";
 
 /// Smallest and largest block size (as a power of two) that a pool may assume of its devices.
@@ -94,8 +94,8 @@ pub fn features() -> impl Iterator<Item = &'static str> + Clone {
     })
 }
 
-/// What the library leaves to its caller to check. It would write down any of these, and stumble
-/// over them later.
+/// Checks that the library leaves to its caller. It would store any of these values, and fail on
+/// them later.
 fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
     if name == COMPATIBILITY {
         return allowed_by(value).map(drop);
@@ -104,7 +104,7 @@ fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
         "ashift" => match value.parse() {
             Ok(0) => None,
             Ok(shift) if ASHIFT_RANGE.contains(&shift) => None,
-            _ => Some("choose 9 (512 bytes) to 16 (64K), or 0 to take what the devices report"),
+            _ => Some("choose 9 (512 bytes) to 16 (64K), or 0 for the size that the devices report"),
         },
         "readonly" => Some("it belongs to an import, and cannot be set"),
         "comment" => {
@@ -154,8 +154,8 @@ pub(crate) fn add_property(
     })
 }
 
-/// The library's tree for `groups`: a root with a child per group or striped device, spares and
-/// caches beside them.
+/// The library's tree for `groups`: a root with a child per group or striped device, and lists of
+/// spares and caches.
 pub(crate) fn vdev_tree(
     groups: &[GroupSpec],
     ashift: Option<u64>,

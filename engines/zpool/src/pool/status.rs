@@ -1,4 +1,4 @@
-//! How a pool is doing: what the library reports, in words, with advice.
+//! The health of a pool: the library's report in readable form, with advice.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use crate::device::{self, OpenFailure};
 use crate::error::{PoolError, PoolErrorKind, SystemError};
 use crate::nvlist::{NvList, NvRef, NvValue};
 
-/// Places in the array of counters that the library keeps per device (`vdev_stat_t`); compared
-/// with the header by a test of `zpool-sys`.
+/// Indices into the library's array of counters per device (`vdev_stat_t`); a test of `zpool-sys`
+/// compares them with the header.
 mod counter {
     pub(super) use zpool_sys::vdev_stat::*;
     /// The first member: how long ago the counting began.
@@ -73,7 +73,7 @@ impl Health for Pool {
 
     fn status(&self) -> Result<PoolStatus, PoolError> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        // SAFETY: the library runs; the name is copied; `raw` is valid for the result.
         let code = unsafe { sys::bh_pool_status(self.c_name().as_ptr(), &mut raw) };
         SystemError::check(code).map_err(|cause| self.unseen(cause))?;
         // SAFETY: the library hands the list over.
@@ -86,7 +86,7 @@ impl Health for Pool {
 
     fn health(&self) -> Option<PoolHealth> {
         let mut raw = sys::bh_pool_health::default();
-        // SAFETY: the library runs; the name is read only; `raw` is a valid place.
+        // SAFETY: the library runs; the name is only read; `raw` is valid for the result.
         let code = unsafe { sys::bh_pool_health(self.c_name().as_ptr(), &mut raw) };
         (code == 0).then(|| PoolHealth {
             state: device_state(raw.root_state.into()),
@@ -156,7 +156,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
 /// Why a device that is online is no full member of its group yet.
 const LACKS: &str = "lacks data: its resilver has not begun";
 
-/// Says of devices that are online, and do not hold everything yet, that they do not.
+/// Marks online devices that do not have all data yet.
 fn note_lacking(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
     for device in devices {
         let is_behind = lacking.contains(&device.guid) && device.state == DeviceState::Online;
@@ -167,7 +167,7 @@ fn note_lacking(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
     }
 }
 
-/// Names of what the library counts per kind of request that waits.
+/// Names of the library's counters per kind of queued request.
 const KINDS_OF_REQUESTS: [&str; 7] = [
     "sync_r",
     "sync_w",
@@ -178,7 +178,7 @@ const KINDS_OF_REQUESTS: [&str; 7] = [
     "rebuild",
 ];
 
-/// What the pool of this tree did.
+/// The load of this tree's pool.
 fn load_of_pool(tree: NvRef<'_>, name: String) -> Load {
     let groups = tree.lists("children").into_iter();
     let groups = groups.filter(|group| !is_hole(group));
@@ -232,7 +232,7 @@ fn load_with(vdev: NvRef<'_>, name: String, members: Vec<Load>) -> Load {
     }
 }
 
-/// The library says 2^64 - 1 for "not known".
+/// 2^64 - 1 means unknown.
 fn known(value: u64) -> Option<u64> {
     (value != u64::MAX).then_some(value)
 }
@@ -306,8 +306,8 @@ fn losses_max(kind: &str, parity: Option<u64>, members: usize) -> usize {
     }
 }
 
-/// State of a group. The library notes the failure of a device at once, that of its group only
-/// when it opens the devices again: until then the group's own word is too good.
+/// State of a group. The library updates a device at once, but its group only when it reopens the
+/// devices: until then the group's own state is too good.
 fn with_members(own: DeviceState, losses_max: usize, members: &[DeviceStatus]) -> DeviceState {
     let serves = |member: &&DeviceStatus| {
         matches!(member.state, DeviceState::Online | DeviceState::Degraded)
@@ -323,7 +323,7 @@ fn with_members(own: DeviceState, losses_max: usize, members: &[DeviceStatus]) -
     }
 }
 
-/// State of the pool: a group of data that is lost takes it along, a log only degrades it.
+/// State of the pool: a lost data group fails it, a lost log only degrades it.
 fn with_groups(own: DeviceState, groups: &[DeviceStatus]) -> DeviceState {
     let holds_data = |role| !matches!(role, Role::Log | Role::Cache | Role::Spare);
     let (data, others): (Vec<_>, Vec<_>) = groups
@@ -342,7 +342,7 @@ fn group_name(vdev: NvRef<'_>, kind: &str) -> String {
     }
 }
 
-/// A spare that stands in says so by its reason; one that is not needed is fine.
+/// An active spare has a reason; an unused one is fine.
 fn spare_of(vdev: NvRef<'_>) -> DeviceStatus {
     const SPARED: u64 = 10;
     let mut status = device_of(vdev, Role::Spare);
@@ -358,7 +358,7 @@ fn spare_of(vdev: NvRef<'_>) -> DeviceStatus {
     status
 }
 
-/// What the library's number for a device that cannot be used means.
+/// Translates the library's code for an unusable device.
 pub(super) fn reason(state: DeviceState, aux: u64, path: Option<PathBuf>) -> Option<String> {
     let text = match aux {
         0 => return None,
@@ -377,7 +377,7 @@ pub(super) fn reason(state: DeviceState, aux: u64, path: Option<PathBuf>) -> Opt
         18 => "in use by another host",
         19 => "all its devices are offline",
         _ if state == DeviceState::Online => return None,
-        _ => "the library gives no reason that is known here",
+        _ => "the library has no known reason for it",
     };
     Some(text.into())
 }

@@ -1,5 +1,5 @@
-//! Why a snapshot was not sent or received: what a caller matches on, and a sentence that says
-//! what to do.
+//! Why a snapshot was not sent or received: a kind for callers to match on, and a sentence with the
+//! remedy.
 
 use engine::dataset::DatasetErrorKind;
 use engine::transfer::{TransferError, TransferErrorKind};

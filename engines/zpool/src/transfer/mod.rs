@@ -1,7 +1,7 @@
 //! Snapshots on their way: sending one as a stream, receiving a stream, and going on where a
 //! receive was interrupted. The streams are ZFS's own.
 //!
-//! Everything here waits for disks and for the other side.
+//! All operations here block on disks and on the peer.
 
 mod error;
 mod raw_list;

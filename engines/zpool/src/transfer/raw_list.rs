@@ -21,7 +21,7 @@ const OBJECTS_MAX: u64 = 1 << 48;
 /// A kind of compression that no block can have.
 const COMPRESSION_EMPTY: u64 = 4;
 
-/// Refuses a raw stream whose list describes a table that no dataset has.
+/// Refuses a raw stream with a list that describes a table impossible in a dataset.
 pub fn check(begin: &Begin) -> Result<(), StreamErrorKind> {
     if !begin.features.raw() {
         return Ok(());

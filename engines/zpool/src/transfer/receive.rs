@@ -20,7 +20,7 @@ use crate::error::SystemError;
 use crate::nvlist::{NvList, NvValue};
 use crate::pool::{Pool, c_text};
 
-/// What is handed to the library at once.
+/// Size of the pieces passed to the library.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes on their way to the library.
 const PIPE_BYTES: usize = 1 << 20;
@@ -134,7 +134,7 @@ impl Pool {
         })?;
         match (code, passed) {
             (0, Ok(passed)) => Ok((snapshot, passed)),
-            // The library stopped listening, and knows why.
+            // The library stopped reading, and its error is the cause.
             (code, Err(error)) if code == 0 || error.kind != StreamErrorKind::Write => {
                 Err(in_stream(spec, error))
             }
@@ -275,7 +275,7 @@ fn size_of_stream(begin: &Begin, passed: Passed) -> u64 {
     passed.bytes + (RECORD_BYTES + begin.payload.len()) as u64
 }
 
-/// The library's part: reads what was let through, to its end.
+/// The library's part: reads the passed records up to their end.
 fn hand_over(
     snapshot: &SnapshotName,
     origin: Option<&str>,
@@ -291,8 +291,8 @@ fn hand_over(
     for (word, bytes) in record.iter_mut().zip(begin.bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
     }
-    // SAFETY: the pool is open for as long as its borrower waits for this thread; names are copied
-    // or outlive the call, as the list does; `record` has the length of a record; `from` stays open until the end.
+    // SAFETY: the pool is open for as long as its borrower waits for this thread; names are copied or outlive the call,
+    // as the list does; `record` has the length of a record; `from` stays open until the end.
     unsafe {
         sys::bh_receive(
             volume.as_ptr(),
@@ -306,7 +306,7 @@ fn hand_over(
     }
 }
 
-/// Our part. The end of the pipe tells the library that nothing more comes.
+/// The part that runs here. The closed pipe signals the end of the stream to the library.
 fn pass(begin: &Begin, source: &mut dyn Read, to: OwnedFd) -> Result<Passed, StreamError> {
     let mut sink = BufWriter::with_capacity(BUFFER_BYTES, File::from(to));
     let write = |cause| StreamError {

@@ -1,4 +1,4 @@
-//! Sending a snapshot: all of it, or what changed since an earlier one.
+//! Sends a snapshot: all of it, or the changes since an earlier one.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write;
@@ -27,7 +27,7 @@ fn flags(form: SendForm) -> u32 {
     .fold(0, |flags, flag| flags | flag)
 }
 
-/// Where the bytes of a send go, and what came of it.
+/// The destination of a send, and its error.
 struct Sink<'a> {
     to: &'a mut dyn Write,
     sent: u64,
@@ -35,7 +35,7 @@ struct Sink<'a> {
 }
 
 /// # Safety
-/// `arg` is a `&mut Sink` that nobody else uses; `data` has `length` bytes.
+/// `arg` is a `&mut Sink` without other users; `data` has `length` bytes.
 unsafe extern "C" fn take(arg: *mut c_void, data: *const c_void, length: u64) -> c_int {
     // SAFETY: promised by the caller.
     let (sink, data) = unsafe {
@@ -85,8 +85,8 @@ impl Sending for Pool {
             sent: 0,
             failed: None,
         };
-        // SAFETY: the pool is open; the names are copied; the library calls `take` on this thread
-        // only and until it returns, and `sink` is not used meanwhile.
+        // SAFETY: the pool is open; the names are copied; the library calls `take` only on this
+        // thread and before it returns, and `sink` has no other user until then.
         let code = unsafe {
             sys::bh_send(
                 snapshot.as_ptr(),

@@ -1,5 +1,5 @@
-//! Resume tokens, in the form that stock ZFS prints and takes: a version, a checksum, a length,
-//! and a compressed list in hex.
+//! Resume tokens, in the format of stock ZFS: a version, a checksum, a length, and a compressed
+//! list in hex.
 
 use std::io::Read;
 
@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Result<ResumeToken, TransferError> {
         TransferError::new("read token", &shown, TransferErrorKind::Token(why))
     };
     let list = unpack(text).map_err(refuse)?;
-    token_of(list.view()).ok_or_else(|| refuse("it lacks what a token must hold"))
+    token_of(list.view()).ok_or_else(|| refuse("it misses fields of a token"))
 }
 
 fn token_of(list: NvRef<'_>) -> Option<ResumeToken> {

@@ -26,7 +26,7 @@ impl ReadLoan for Read {
 
     fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
         let mut count = 0;
-        // SAFETY: `raw` is live until Drop, and its parts with it; nobody writes to them while the
+        // SAFETY: `raw` is live until Drop, and its parts with it; they have no writers while the
         // range is locked for reading.
         unsafe {
             let first = sys::bh_read_parts(self.raw.as_ptr(), &mut count);
@@ -44,7 +44,7 @@ impl Drop for Read {
     }
 }
 
-/// Buffers to be filled and handed over. The volume may be taken back to a snapshot meanwhile.
+/// Buffers to be filled and submitted. The volume may be rolled back to a snapshot concurrently.
 pub(super) struct Write {
     shared: Arc<Shared>,
     /// `None` once it was committed.
@@ -117,7 +117,7 @@ impl Drop for Write {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
             // SAFETY: not committed, so still ours. Buffers belong to the pool, not to the volume;
-            // the gate keeps both open until they are given back.
+            // the gate holds both open until they are returned.
             unsafe { sys::bh_write_discard(raw.as_ptr()) };
         }
         self.shared.gate.give_back();

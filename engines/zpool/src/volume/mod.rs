@@ -1,8 +1,7 @@
 //! The I/O of a volume: a zvol's blocks, lent without a copy, behind [`BlockDevice`].
 //!
-//! All state is in the shim and the library; this layer makes it safe: a [`Gate`] keeps the
-//! volume open while any call or loan uses it, and a counter of completed changes makes a flush
-//! with nothing to do free.
+//! All state is in the shim and the library; this layer wraps it safely: a [`Gate`] holds the volume open while any
+//! call or loan uses it, and a counter of completed changes allows a flush of a clean volume to return at once.
 
 mod loan;
 mod pause;
@@ -86,9 +85,9 @@ fn wait_flag(wait_mode: WaitMode<'_>) -> u32 {
     }
 }
 
-/// The shim's question at the last moment before a change.
+/// The shim's callback just before a change.
 unsafe extern "C" fn begin(wait_mode: *const c_void) -> u32 {
-    // SAFETY: `with_permit` made it of a reference that lives until the call returns.
+    // SAFETY: `with_permit` created it from a reference that is valid until the call returns.
     let wait_mode = unsafe { &*wait_mode.cast::<WaitMode<'_>>() };
     u32::from(wait_mode.permits())
 }
@@ -111,7 +110,7 @@ fn device_error(code: i32, doing: &'static str, extent: Extent) -> Result<(), De
     }
     let kind = match Errno::from_raw_os_error(code) {
         _ if code == ECKSUM => ErrorKind::Unreadable,
-        // What every NoWait call may meet at any time: no need to allocate a cause.
+        // Expected for every NoWait call, so no cause is allocated.
         Errno::AGAIN => return Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
         Errno::RANGE => ErrorKind::OutOfRange,
         // The permit was refused.
@@ -199,9 +198,9 @@ impl engine::Volume for Volume {
         if size == 0 || size % block != 0 || size % u64::from(self.shared.logical_block) != 0 {
             return Err(fail(DatasetErrorKind::SizeNotMultiple { size, block }));
         }
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         let code = unsafe { sys::bh_volume_resize(using.raw(), size) };
-        // SAFETY: as above. Asked for even after an error: the size may have changed.
+        // SAFETY: as above. Read even after an error: the size may have changed.
         let now = unsafe { sys::bh_volume_size(using.raw()) };
         self.shared.size.store(now, Ordering::Release);
         SystemError::check(code)
@@ -212,7 +211,7 @@ impl engine::Volume for Volume {
         const DOING: &str = "begin the log";
         let whole = Extent::new(0, 0);
         let using = self.using(WaitMode::MayBlock, DOING, whole)?;
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         let code = unsafe { sys::bh_log_begin(using.raw()) };
         device_error(code, DOING, whole)
     }
@@ -263,7 +262,7 @@ impl Volume {
         device_error(code, doing, extent)
     }
 
-    /// Keeps `Using`'s entry for a loan, which leaves when it is dropped.
+    /// Transfers `Using`'s entry to a loan, which releases it when dropped.
     fn keep(&self, using: Using<'_>) -> Arc<Shared> {
         std::mem::forget(using);
         Arc::clone(&self.shared)
@@ -285,8 +284,8 @@ impl std::fmt::Debug for Volume {
     }
 }
 
-/// After a standstill of this process, waits until it is known that the pool is still its own: what is cached may be
-/// another head's by now, which has written since.
+/// After a standstill of this process, blocks until its ownership of the pool is confirmed: another head may have
+/// written since the data was cached.
 fn attend(wait_mode: WaitMode<'_>, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
     if wait_mode.may_block() {
         device::attend();
@@ -339,7 +338,7 @@ impl BlockDevice for Volume {
         }
         let using = self.using(wait_mode, DOING, extent)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: open while `using` lives, which the loan then takes over.
+        // SAFETY: open while `using` exists, which the loan then owns.
         let code = unsafe {
             sys::bh_read_hold(
                 using.raw(),
@@ -367,7 +366,7 @@ impl BlockDevice for Volume {
         }
         let using = self.using(WaitMode::NoWait, DOING, extent)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: open while `using` lives, which the loan or the pending read then takes over.
+        // SAFETY: open while `using` exists, which the loan or the pending read then owns.
         let code =
             unsafe { sys::bh_read_begin(using.raw(), extent.offset, extent.length, &mut raw) };
         let is_pending = code == Errno::INPROGRESS.raw_os_error();
@@ -397,7 +396,7 @@ impl BlockDevice for Volume {
         }
         let using = self.using(WaitMode::NoWait, DOING, extent)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         let code =
             unsafe { sys::bh_write_lend(using.raw(), extent.offset, extent.length, &mut raw) };
         device_error(code, DOING, extent)?;
@@ -415,8 +414,7 @@ impl BlockDevice for Volume {
         }
         self.change(wait_mode, "write", extent, |raw, permit| {
             let (data, wait) = (data.as_ptr(), wait_flag(wait_mode));
-            // SAFETY: `change` keeps the volume open and the permit valid; the data is copied
-            // before the call returns.
+            // SAFETY: `change` holds the volume open and the permit valid; the data is copied before the call returns.
             unsafe { sys::bh_write_copy(raw, offset, data, extent.length, wait, permit) }
         })
     }
@@ -435,7 +433,7 @@ impl BlockDevice for Volume {
             (0, _) => Ok(()),
             (_, false) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
             (_, true) => self.change(wait_mode, DOING, extent, |raw, permit| {
-                // SAFETY: `change` keeps the volume open and the permit valid.
+                // SAFETY: `change` holds the volume open and the permit valid.
                 unsafe { sys::bh_write_zeroes(raw, extent.offset, extent.length, permit) }
             }),
         }
@@ -447,7 +445,7 @@ impl BlockDevice for Volume {
             (0, _) => Ok(()),
             (_, false) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
             (_, true) => self.change(wait_mode, DOING, extent, |raw, permit| {
-                // SAFETY: `change` keeps the volume open and the permit valid.
+                // SAFETY: `change` holds the volume open and the permit valid.
                 unsafe { sys::bh_free(raw, extent.offset, extent.length, permit) }
             }),
         }
@@ -465,7 +463,7 @@ impl BlockDevice for Volume {
         let using = self.using(WaitMode::MayBlock, DOING, extent)?;
         let mut bytes = vec![0; extent.length as usize];
         let mut raw = std::ptr::null_mut();
-        // SAFETY: open while `using` lives; `bytes` has room for the extent.
+        // SAFETY: open while `using` exists; `bytes` has room for the extent.
         let code = unsafe {
             sys::bh_update_begin(
                 using.raw(),
@@ -492,7 +490,7 @@ impl BlockDevice for Volume {
         if self.shared.durable.load(Ordering::Acquire) >= target {
             return Ok(());
         }
-        // SAFETY: open while `using` lives.
+        // SAFETY: open while `using` exists.
         let code = unsafe { sys::bh_flush(using.raw()) };
         device_error(code, "flush", whole)?;
         self.shared.durable.fetch_max(target, Ordering::AcqRel);
@@ -500,7 +498,7 @@ impl BlockDevice for Volume {
     }
 
     fn is_clean(&self) -> bool {
-        // In this order: a write between the two loads then only makes it look dirty.
+        // In this order, a write between the two loads only lets the volume appear dirty.
         let durable = self.shared.durable.load(Ordering::Acquire);
         self.shared.written.load(Ordering::Acquire) <= durable
     }
@@ -513,7 +511,7 @@ impl BlockDevice for Volume {
         let using = self.using(WaitMode::MayBlock, DOING, extent)?;
         let mut runs = vec![sys::bh_run::default(); runs_max.min(STATUS_RUNS_MAX)];
         let mut count = 0;
-        // SAFETY: open while `using` lives; `runs` has the room that is stated.
+        // SAFETY: open while `using` exists; `runs` has the stated capacity.
         let code = unsafe {
             sys::bh_status(
                 using.raw(),

@@ -1,4 +1,4 @@
-//! A volume that holds still for a moment, so that its contents can be exchanged under its users.
+//! Pauses a volume so that its contents can be replaced under its users.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::error::SystemError;
 use crate::pool::c_text;
 use engine::gate::NoPause;
 
-/// A volume that nobody uses.
+/// A volume without active calls.
 pub(super) struct Paused<'a>(&'a Shared);
 
 impl Drop for Paused<'_> {
@@ -45,8 +45,8 @@ impl engine::Paused for Paused<'_> {
             return Err(DatasetError::new(DOING, snapshot.as_str(), kind));
         }
         let name = c_text(snapshot.as_str());
-        // SAFETY: open, and the pause keeps every other user out; write loans touch only buffers
-        // of the pool until they are committed; the name is copied.
+        // SAFETY: open, and the pause excludes every other user; write loans touch only buffers of
+        // the pool until they are committed; the name is copied.
         let (code, size) = unsafe {
             let raw = shared.raw.as_ptr();
             let code = sys::bh_volume_rollback(raw, name.as_ptr());

@@ -1,4 +1,4 @@
-//! A read that is on its way from the disks: nobody waits for it, and whoever asked is called at its end.
+//! A read in flight from the disks: no thread blocks on it, and its requester is called on completion.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ const DOING: &str = "read";
 
 /// Holds its volume open.
 pub(super) struct Pending {
-    /// `None` once the end was asked for.
+    /// `None` once the completion was requested.
     begun: Option<(Arc<Shared>, NonNull<sys::bh_read>)>,
     extent: Extent,
 }
@@ -41,8 +41,8 @@ impl PendingRead for Pending {
             extent: self.extent,
             done,
         });
-        // SAFETY: `raw` came from bh_read_begin and is given away here, once; `ended` is called once with what is made of
-        // the box.
+        // SAFETY: `raw` came from `bh_read_begin` and is consumed here, once; `ended` is called once with the pointer
+        // from this box.
         unsafe { sys::bh_read_finish(raw.as_ptr(), ended, Box::into_raw(awaited).cast()) };
     }
 }
@@ -57,7 +57,7 @@ impl Drop for Pending {
     }
 }
 
-/// What is needed at the end.
+/// The state for the completion.
 struct Awaited {
     shared: Arc<Shared>,
     extent: Extent,
@@ -88,6 +88,6 @@ unsafe extern "C" fn ended(arg: *mut c_void, read: *mut sys::bh_read, error: i32
     done(match loan {
         // It may have stood still in between, and the pool be another head's by now.
         Ok(loan) => attend(WaitMode::NoWait, DOING, extent).map(|()| Box::new(loan) as Box<_>),
-        Err(error) => Err(error.expect("the shim gives a read or an error")),
+        Err(error) => Err(error.expect("the shim returns a read or an error")),
     });
 }

@@ -1,6 +1,5 @@
-//! Volumes and file systems whose intent log waits to be replayed. A log is replayed when its volume is opened, so
-//! until then whatever is made from the volume (a snapshot, a stream) lacks what an earlier owner
-//! acknowledged last.
+//! Volumes and file systems with an intent log that must be replayed. A log is replayed when its volume is opened, so
+//! until then a snapshot or stream of the volume misses the last writes that an earlier owner acknowledged.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 unsafe extern "C" fn collect(arg: *mut c_void, name: *const c_char) {
     // SAFETY: promised by the caller.
     let (found, name) = unsafe { (&mut *arg.cast::<Vec<VolumeName>>(), CStr::from_ptr(name)) };
-    // A name that this program does not accept cannot be served or opened either.
+    // A dataset with a name that is invalid here cannot be served or opened either.
     found.extend(name.to_str().ok().and_then(|name| name.parse().ok()));
 }
 
@@ -49,7 +48,7 @@ impl IntentLogs for Pool {
         }
         let c_name = c_text(name.as_str());
         let mut unreplayed = 0;
-        // SAFETY: the pool is open; the name is copied, the answer ours.
+        // SAFETY: the pool is open; the name is copied, and the result is ours.
         let code = unsafe { sys::bh_volume_is_unreplayed(c_name.as_ptr(), &mut unreplayed) };
         SystemError::check(code)
             .map_err(|cause| DatasetError::common(DOING, name.as_str(), cause))?;
@@ -71,7 +70,7 @@ impl IntentLogs for Pool {
                     opened.close();
                     return Ok(());
                 }
-                // Whoever has it open replays its log, or has.
+                // The process that has it open replays its log, or has.
                 Err(error) if error.kind == DatasetErrorKind::Busy => {
                     if !self.is_unreplayed(name)? {
                         return Ok(());

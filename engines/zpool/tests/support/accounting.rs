@@ -1,10 +1,10 @@
-//! What is counted of users, groups and projects, as `zdb` tells it.
+//! The counts of users, groups and projects, as `zdb` prints them.
 
 use std::process::Command;
 
 use super::Parts;
 
-/// What the stock `zdb` says about all objects of `dataset`.
+/// The stock `zdb`'s output for all objects of `dataset`.
 pub fn objects(parts: &Parts, dataset: &str) -> String {
     let output = Command::new("/usr/sbin/zdb")
         .args(["-e", "-p"])

@@ -1,4 +1,4 @@
-//! Random operations at the borders of what is possible: the seed, a pool, and what was written.
+//! Random operations at the limits of offsets and sizes: the seed, a pool, and a model of the writes.
 
 use engine::capabilities::Datasets;
 use engine::pool::{GroupKind, PoolSpec};
@@ -15,13 +15,13 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// For whoever started this process.
+/// Reports to the parent process.
 pub fn say(what: &str) {
     use std::io::Write;
     writeln!(std::io::stdout(), "{what}").expect("somebody reads");
 }
 
-/// No transaction group ends by itself: it would make the records of a log ones of the past.
+/// No transaction group syncs by timer, because the records of a log would then not be replayed.
 pub fn engine() -> &'static Engine {
     let mut options = options();
     options.txg_timeout_s = 60;
@@ -36,7 +36,7 @@ pub fn new_pool() -> Pool {
     pool
 }
 
-/// What was written to a file, in order: first byte, end and contents.
+/// The writes to a file, in order: first byte, end and contents.
 #[derive(Default)]
 pub struct Written {
     pub ranges: Vec<(u64, u64, u8)>,
@@ -64,7 +64,8 @@ impl Written {
 
     /// Whether a range has only zeros.
     pub fn is_empty(&self, from: u64, end: u64) -> bool {
-        // Zeros are only written over what is there: a byte within each range says it for all between two borders.
+        // Zeros are only written over existing data, so that a byte within each range represents all bytes between two
+        // borders.
         let borders = self.ranges.iter().flat_map(|range| [range.0, range.1]);
         let mut borders = borders.chain([from]);
         borders.all(|at| !(from..end).contains(&at) || self.read(at, 1) == [0])

@@ -1,5 +1,5 @@
-//! What the tests of pools share: the library allows one engine in a process, so each test runs
-//! in a process of its own, started from the test binary itself.
+//! Helpers of the pool tests: the library allows one engine per process, so each test runs in its
+//! own process, started from the test binary itself.
 
 #![allow(dead_code)]
 
@@ -22,11 +22,11 @@ use zpool::{Engine, EngineOptions, HostId, Pool};
 
 /// Names the part of a test that a process shall run.
 const PART: &str = "ZPOOL_TEST_PART";
-/// Folder that the parts of one test share.
+/// Directory that the parts of one test share.
 const FOLDER: &str = "ZPOOL_TEST_FOLDER";
-/// No part takes longer, on the slowest machine.
+/// Upper bound of a part, on the slowest host.
 const PART_TIME_MAX: Duration = Duration::from_secs(180);
-/// No wait for an event inside a part takes longer.
+/// Upper bound of a wait for an event inside a part.
 pub const EVENT_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How a part ended.
@@ -35,7 +35,7 @@ pub struct Ended {
     pub output: String,
 }
 
-/// The parts of one test and their folder.
+/// The parts of one test and their directory.
 pub struct Parts {
     test: &'static str,
     folder: tempfile::TempDir,
@@ -46,7 +46,7 @@ pub fn part() -> Option<String> {
     std::env::var(PART).ok()
 }
 
-/// The folder of the test, in a part.
+/// The directory of the test, in a part.
 pub fn folder() -> PathBuf {
     PathBuf::from(std::env::var_os(FOLDER).expect("set for every part"))
 }
@@ -118,7 +118,7 @@ impl Parts {
         );
     }
 
-    /// Asks the stock `zdb` for a full check of an exported pool, all checksums included.
+    /// Runs a full check of an exported pool by the stock `zdb`, including all checksums.
     pub fn zdb_is_content(&self, pool: &str) {
         let output = zdb(self.folder.path(), pool);
         assert!(
@@ -152,7 +152,7 @@ pub fn zdb(folder: &Path, pool: &str) -> Output {
         .expect("zdb (package zfsutils-linux) is installed")
 }
 
-/// Sparse files of 128 MiB in the test's folder.
+/// Sparse files of 128 MiB in the test's directory.
 pub fn disks(names: &[&str]) -> Vec<PathBuf> {
     sized_disks(names, 128 << 20)
 }
@@ -203,7 +203,7 @@ pub fn two_pools() -> (Pool, Pool) {
     (make("tank", left), make("vault", right))
 }
 
-/// Opens the pool of the test's folder, whose owner has died.
+/// Opens the pool of the test's directory after its owner has died.
 pub fn import(engine: &'static Engine) -> Pool {
     let found = discover(&[folder()]).expect("search");
     let candidate = found.first().expect("a pool");
@@ -211,7 +211,7 @@ pub fn import(engine: &'static Engine) -> Pool {
     Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import")
 }
 
-/// Ends the process as a loss of power does.
+/// Kills the process as a power loss does.
 pub fn kill_oneself() -> ! {
     let _ = kill_process(getpid(), Signal::KILL);
     unreachable!("killed")
@@ -221,16 +221,16 @@ pub fn export(pool: Pool) {
     pool.export().map_err(|(_, error)| error).expect("export");
 }
 
-/// Waits until `done`, looking often.
+/// Polls frequently until `done`.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + EVENT_TIME_MAX;
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Waits until the latest scan has ended.
+/// Waits until the latest scan has finished.
 pub fn wait_for_scan(pool: &Pool) -> PoolStatus {
     let mut last = pool.status().expect("status");
     wait_until("scan", || {

@@ -35,7 +35,7 @@ pub fn records(stream: &[u8]) -> Vec<usize> {
     found
 }
 
-/// Puts the checksums right, as somebody would who made the stream up.
+/// Corrects the checksums, as an author of a forged stream would.
 pub fn with_checksums(mut stream: Vec<u8>) -> Vec<u8> {
     const CHECKSUM: usize = 32;
     fn add(sums: &mut [u64; 4], bytes: &[u8]) {
@@ -56,7 +56,7 @@ pub fn with_checksums(mut stream: Vec<u8>) -> Vec<u8> {
     let records = records(&stream);
     for (index, at) in records.iter().copied().enumerate() {
         let end = records.get(index + 1).copied().unwrap_or(stream.len());
-        // The last record repeats the checksum of what is before it.
+        // The last record repeats the checksum of the preceding ones.
         if stream[at] == 5 {
             write(&sums, &mut stream[at + 8..at + 8 + CHECKSUM]);
         }

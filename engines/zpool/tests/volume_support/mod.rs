@@ -1,5 +1,5 @@
-//! A scratch pool for the tests of volumes, and the stock judge of what is left on its disks.
-//! Each test binary has one test, since a process has one engine.
+//! A scratch pool for the tests of volumes, and the check of its disks by the stock `zdb`. Each
+//! test binary has one test, since a process has one engine.
 
 #![allow(dead_code)]
 
