@@ -123,7 +123,7 @@ fn packaged_library_file(build: &cc::Build) -> String {
         .output()
         .expect("the compiler runs");
     let path = String::from_utf8(found.stdout).expect("a path");
-    // The unversioned name is a symbolic link whose target changes with an update.
+    // The unversioned name is a symbolic link, and its target changes with an update.
     std::fs::canonicalize(path.trim())
         .expect("libzpool.so is missing: run `make deps` (package libzfslinux-dev)")
         .display()

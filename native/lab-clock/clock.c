@@ -1,7 +1,7 @@
 /*
- * A wall clock of its own for the programs of one machine of a lab.  The kernel has one for all of
- * them.  This library is loaded into each (ld.so.preload) and adds what a shared file says to
- * every time of the wall clock that a program asks the C library for.  Monotonic clocks go on.
+ * A shifted wall clock for the processes of one host of a lab. The kernel has only one for all of them. This library is
+ * loaded into each (`ld.so.preload`) and adds the offset in a shared file to every wall-clock time that a process reads
+ * from the C library. Monotonic clocks are not affected.
  *
  * The file holds one number: nanoseconds, 64 bits, of this machine's byte order.  It changes while
  * programs run, and that is the jump.
@@ -11,8 +11,8 @@
  * server all ask the C library; the drill checks that `date` sees the jump and that the server has this
  * library loaded.  libfaketime does as much, under the GPL, and would be loaded into our process.
  *
- * It costs 4 ns of 33 for each time that a program of such a lab asks for.  Other labs do not load it.  What does not
- * see a jump: stamps of files, timerfd, and programs that ask the kernel without the C library.
+ * It costs 4 ns of 33 per read of the clock in such a lab. Other labs do not load it. Not affected by a jump:
+ * timestamps of files, timerfd, and processes that bypass the C library.
  */
 #define	_GNU_SOURCE
 #include <dlfcn.h>
@@ -28,9 +28,9 @@
 
 #define	OFFSET_FILE	"/run/lab/clock"
 #define	NANOSEC		1000000000LL
-/* A moment before this, in seconds, is one of a clock that counts from the start of the machine. */
+/* A deadline before this, in seconds, belongs to a clock that counts from the boot of the host. */
 #define	WALL_CLOCK_MIN	1000000000L
-/* A wait for a moment looks at the clock this often: the clock may jump meanwhile. */
+/* A timed wait re-reads the clock at this interval, because the clock may jump during it. */
 #define	LOOK_INTERVAL	(NANOSEC / 5)
 
 static const int64_t no_offset;
@@ -48,7 +48,7 @@ static lock_fn *real_lock;
 static sem_fn *real_sem;
 static sleep_fn *real_sleep;
 
-/* Finds the C library's own function once: to look for it costs more than what it does. */
+/* Resolves the C library's own function once, because the lookup costs more than the call. */
 #define	FIND(kept, name)	if ((kept) == NULL) (kept) = dlsym(RTLD_NEXT, (name))
 
 __attribute__((constructor))
@@ -153,8 +153,8 @@ timespec_get(struct timespec *out, int base)
 }
 
 /*
- * What a moment of the shifted clock is on the machine's, and not later than the next look at it;
- * moments of other clocks stay.  Returns whether the moment itself is further away than that.
+ * Converts a deadline of the shifted clock to the host's clock, limited to the next re-read; deadlines of other clocks
+ * are unchanged. Returns whether the deadline itself is later than that.
  */
 static int
 until(const struct timespec *moment, struct timespec *out)
@@ -172,7 +172,7 @@ until(const struct timespec *moment, struct timespec *out)
 	return (1);
 }
 
-/* POSIX allows to wake up without a reason: whoever waits asks why, and waits again. */
+/* POSIX allows spurious wake-ups: the caller must check its condition in a loop. */
 int
 pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
     const struct timespec *restrict moment)

@@ -1,6 +1,6 @@
 /*
- * Tells the library whom an object of a file system belongs to, so that it counts what users, groups and projects
- * take. The library in user space knows nobody who could tell it: a kernel registers its own function.
+ * Supplies the library with the owner of an object of a file system, so that it counts the usage of users, groups and
+ * projects. The library in user space has no such function, because the kernel module registers its own.
  *
  * Without one it would leave the counts of a file system that a kernel has made as they are, and they would be
  * wrong after every change.
@@ -18,7 +18,7 @@
 
 #include "accounting.h"
 
-/* A word of the attributes, which lie at fixed places behind their header. */
+/* A 64-bit field of the attributes, which have fixed offsets after their header. */
 static uint64_t
 word_at(const uint8_t *attributes, size_t offset, boolean_t swapped)
 {
@@ -66,7 +66,7 @@ owner_of(dmu_object_type_t type, const void *bonus, zfs_file_info_t *info)
 	info->zfi_group = 0;
 	info->zfi_generation = 0;
 	info->zfi_project = ZFS_DEFAULT_PROJID;
-	/* The attributes are not being changed: the owner is whom the library knows. */
+	/* The attributes are not being changed: the owner is the one that the library has stored. */
 	if (bonus == NULL)
 		return (EEXIST);
 	if (type == DMU_OT_SA)
@@ -74,7 +74,7 @@ owner_of(dmu_object_type_t type, const void *bonus, zfs_file_info_t *info)
 
 	znode_phys_t old;
 	memcpy(&old, bonus, offsetof(znode_phys_t, zp_acl));
-	/* The library hands these out in the order of this machine. */
+	/* The library returns these in the byte order of this host. */
 	info->zfi_user = old.zp_uid;
 	info->zfi_group = old.zp_gid;
 	info->zfi_generation = old.zp_gen;
@@ -88,9 +88,9 @@ bh_accounting_prepare(void)
 }
 
 /*
- * Whoever opens a file system of which not everything is counted makes the library count the rest in the background, with
- * a hold on the dataset. The library in user space cannot cancel that (its taskq_cancel_id() does nothing): the dataset of a pool
- * that is exported at once would go while it is held, and the library end the process.
+ * An open of a file system with incomplete counts causes the library to count the rest in the background, with a hold
+ * on the dataset. The library in user space cannot cancel that (its taskq_cancel_id() does nothing): a dataset of a
+ * pool that is exported right after that would be evicted while it is held, and the library would abort the process.
  */
 void
 bh_accounting_disown(objset_t *os, const void *tag)

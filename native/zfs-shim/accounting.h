@@ -9,7 +9,7 @@
 /* Right after the start of the library: before anything is written to a file system. */
 void bh_accounting_prepare(void);
 
-/* Gives back a file system that dmu_objset_own() opened. May wait until what it takes was counted. */
+/* Releases a file system that dmu_objset_own() opened. May block until the counting of its usage is done. */
 void bh_accounting_disown(objset_t *os, const void *tag);
 
 #endif

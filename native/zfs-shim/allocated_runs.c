@@ -21,8 +21,8 @@ add_run(bh_run_t *runs, uint64_t *count, uint64_t length, uint32_t allocated)
 /*
  * The next data, or hole, from `offset` on; ESRCH if there is none. The object is not dirty, and dn_struct_rwlock is held.
  *
- * The library's own takes the number of a block modulo those that a tree of so few levels can have, and a block of an odd size for
- * data even if there is none.
+ * The library's own function uses the number of a block modulo the maximum of a tree with so few levels, and treats a
+ * block of an odd size as data even if it is not.
  */
 int
 bh_next_offset(dnode_t *dn, boolean_t hole, uint64_t *offset)
@@ -66,7 +66,7 @@ bh_await_tree(dnode_t *dn, uint64_t offset, uint64_t length)
 		bh_wait_until_written(dmu_objset_pool(dn->dn_objset));
 }
 
-/* Walks the synced tree of block pointers; nobody writes to the extent meanwhile. */
+/* Walks the synced tree of block pointers; the extent must not be written to during the walk. */
 static int
 walk_runs(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_run_t *runs, uint64_t runs_max, uint64_t *count)
@@ -105,7 +105,7 @@ bh_status(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	    &range);
 	if (error != 0)
 		return (error);
-	/* What is allocated is decided when a transaction group is synced. */
+	/* Allocation is decided when a transaction group is synced. */
 	uint64_t dirty = __atomic_load_n(&volume->bv_dirty_txg,
 	    __ATOMIC_ACQUIRE);
 	spa_t *spa = volume->bv_os->os_spa;

@@ -1,15 +1,15 @@
 /*
- * What keeps a pool apart from copies of its devices.
+ * Distinguishes a pool from copies of its devices.
  *
- * The library opens whatever has the number of a device of the pool, at the newest uberblock among all, and takes for granted that
- * each of them holds what it should.  A device with an older uberblock than the devices beside it missed transaction groups.  If the
- * pool knows that, the list of what the device is missing tells so.  If it does not, the device is an older image of itself, as a
- * storage array puts it back, and its blocks of those groups would be served and built upon until a checksum happens to be
- * looked at.  So an import notes what it lacks, with the first transaction group: before that the uberblocks differ, and after
- * that the pool knows it.
+ * The library opens any device that has the GUID of a device of the pool, at the newest uberblock among all, and
+ * assumes that each of them is complete. A device with an older uberblock than the rest of its mirror missed
+ * transaction groups. If the pool has recorded that, the device's DTL contains them. If not, the device is an older
+ * image of itself, as restored by a storage array, and its outdated blocks of those groups would be served and built
+ * upon until a checksum error is found. So an import records its missing data, with the first transaction group: before
+ * that the uberblocks differ, and after that the DTL has it.
  *
- * Each import also has a number of its own in the labels: two devices whose labels are equal were written to by one process
- * only.  And the labels name the copies that a person decided against, by their uberblocks.
+ * Each import also has its own number in the labels: two devices with equal labels were written to by only one process.
+ * The labels also identify the copies that an administrator rejected, by their uberblocks.
  */
 #include "internal.h"
 
@@ -24,7 +24,7 @@ static uint64_t rejected[2 * BH_LABEL_REJECTED_MAX];
 static uint32_t rejected_count;
 static uint64_t leaves;
 
-/* What the import of this thread was told. */
+/* The parameters of this thread's import. */
 static __thread struct {
 	const uint64_t *list;
 	uint32_t count;
@@ -62,7 +62,7 @@ bh_import_behind(const uint64_t *list, uint32_t count)
 	behind.count = count;
 }
 
-/* Since when it lacks something that the pool does not know of; 0: the pool knows of everything. */
+/* The transaction group since which it misses data that the pool has not recorded; 0: all of it is recorded. */
 static uint64_t
 lacks_since(vdev_t *vd, uint64_t newest, boolean_t is_of_history)
 {

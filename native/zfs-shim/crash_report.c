@@ -1,6 +1,6 @@
 /*
- * What a process says that ends by a fault: in which thread and where.  Such ends are rare, and a log is
- * often all that is left of them.
+ * Reports the thread and the location of a fault that terminates the process. Such faults are rare, and a log is often
+ * the only evidence.
  */
 #include "internal.h"
 
@@ -11,19 +11,20 @@
 #include <unistd.h>
 
 #define	BH_FRAMES_MAX	64
-/* For the words.  Then the process ends without them: the fault may have come inside what they need. */
+/* Time limit for the report, after which the process terminates without it: the fault may have come inside a
+ * function that the report needs. */
 #define	BH_WORDS_SECONDS	2
 
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 #define	BH_FAULT_COUNT	(sizeof (faults) / sizeof (faults[0]))
 
-/* What comes after the words: the runtime tells of a stack that is too small. */
+/* The previous handlers, which run after the report: the runtime's one reports a stack overflow. */
 static struct sigaction next[BH_FAULT_COUNT];
 
 static void
 say(const char *words)
 {
-	/* Where it cannot be said, nothing can be done about that either. */
+	/* A failed write to stderr cannot be handled. */
 	ssize_t said = write(STDERR_FILENO, words, strlen(words));
 	(void) said;
 }
@@ -47,7 +48,7 @@ speak(int fault, siginfo_t *info, void *context)
 	backtrace_symbols_fd(frames, backtrace(frames, BH_FRAMES_MAX),
 	    STDERR_FILENO);
 
-	/* Somebody sent it: it does not come again by itself. */
+	/* A signal sent by a process does not recur by itself. */
 	if (info->si_code <= 0) {
 		(void) signal(fault, SIG_DFL);
 		(void) raise(fault);

@@ -1,17 +1,16 @@
 /*
  * AES-GCM by the faster of two implementations.
  *
- * The engine's own code does not use what newer processors can do, and on some has no assembly at
- * all. Its two entry points are interposed: a block of data, which is one piece of memory on
- * either side, is encrypted by the installed code; everything else (blocks of which only parts are
- * encrypted, other suites) goes on to the engine's own. Bytes are the same either way.
+ * The engine's own code does not use the instructions of newer processors, and on some has no assembly at all. Its two
+ * entry points are interposed: a block of data that is contiguous on either side is encrypted by the installed code;
+ * the rest (partially encrypted blocks, other suites) is passed to the engine's own code. The output is identical.
  *
- * `bulkhead bench crypto --seconds 0.4` compares them; on one virtual CPU with VAES, AES-256-GCM of 16 KiB: the
- * engine 3246 MB/s, OpenSSL 3.0 3531, the processor's best 5403.  Where the engine has no assembly, on ARM for one,
- * its generic code takes hundreds of times as long.  The installed code is `ring`, which TLS links anyway: no further
- * package, no further licence.  At the start both encrypt the same 16 KiB: if the results differ, or ring is not
- * quicker, the engine's code stays.  The key schedule is made anew for each block, because the engine hides its own;
- * the figures include that.
+ * `bulkhead bench crypto --seconds 0.4` compares them; on one virtual CPU with VAES, AES-256-GCM of 16 KiB: the engine
+ * 3246 MB/s, OpenSSL 3.0 3531, the processor's best 5403. Where the engine has no assembly, for example on ARM, its
+ * generic code is hundreds of times slower. The installed code is `ring`, which TLS links anyway: no further package,
+ * no further licence. At the start both encrypt the same 16 KiB: if the results differ, or ring is not quicker, the
+ * engine's code stays. The key schedule is computed for each block, because the engine hides its own; the figures
+ * include that.
  */
 #include "internal.h"
 
@@ -117,7 +116,7 @@ is_block(const crypto_mechanism_t *mech, const crypto_key_t *key,
 	return (B_TRUE);
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 int
 crypto_encrypt(crypto_mechanism_t *mech, crypto_data_t *plain, crypto_key_t *key,
     crypto_ctx_template_t template, crypto_data_t *cipher)
@@ -135,7 +134,7 @@ crypto_encrypt(crypto_mechanism_t *mech, crypto_data_t *plain, crypto_key_t *key
 	    CRYPTO_SUCCESS : CRYPTO_FAILED);
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 int
 crypto_decrypt(crypto_mechanism_t *mech, crypto_data_t *cipher, crypto_key_t *key,
     crypto_ctx_template_t template, crypto_data_t *plain)

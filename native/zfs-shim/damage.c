@@ -1,8 +1,8 @@
 /*
- * Which data a pool knows to be damaged beyond repair.  The library keeps that log in user space,
- * too, but has a way to read it only in the kernel (spa_get_errlog() does nothing here).  So the lists on
- * disk and those in memory are walked here, under the library's locks.  The format of the log has been the same
- * since the feature head_errlog came; a record that does not read as four hexadecimal numbers is left out.
+ * Lists the data that a pool has recorded as damaged beyond repair. The library maintains that log in user space, too,
+ * but can only read it in the kernel (spa_get_errlog() does nothing here). So the lists on disk and those in memory are
+ * walked here, under the library's locks. The format of the log has been stable since the feature head_errlog; a record
+ * that does not read as four hexadecimal numbers is left out.
  *
  * With that feature each record has the transaction group in which the block was written, so that a snapshot that
  * was made before it does not share the damage.  A record names the dataset that still has the block, not each
@@ -104,7 +104,7 @@ add_of_log(spa_t *spa, uint64_t log, places_t *places)
 	zap_attribute_free(entry);
 }
 
-/* What was found since the last transaction group. */
+/* The errors since the last transaction group. */
 static void
 add_of_list(avl_tree_t *list, places_t *places)
 {

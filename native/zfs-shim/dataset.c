@@ -22,7 +22,7 @@
 #include "shim_dataset.h"
 #include "volume_impl.h"
 
-/* The largest block of a volume that kernel ZFS makes without a changed tunable. */
+/* The largest block size of a volume that kernel ZFS allows without a changed tunable. */
 #define	BH_VOLUME_BLOCK_BYTES_MAX	(16ULL << 20)
 
 typedef struct walk {
@@ -88,7 +88,7 @@ volume_shape(objset_t *os, uint64_t *size, uint64_t *block_size)
 	dmu_object_info_t info;
 	int error = 0;
 
-	/* Of a volume that is open the key is at hand; of another it is fetched for this moment. */
+	/* The key of an open volume is available; otherwise it is loaded temporarily. */
 	if (os->os_encrypted)
 		error = spa_keystore_create_mapping(spa, ds, FTAG, &mapping);
 	if (error != 0)
@@ -114,7 +114,7 @@ visit_one(const char *name, void *arg)
 
 	int error = dmu_objset_hold(name, FTAG, &os);
 	if (error != 0)
-		/* Destroyed meanwhile: not an error of the walk. */
+		/* Destroyed concurrently: not an error of the walk. */
 		return (error == ENOENT ? 0 : error);
 	dsl_dataset_t *ds = dmu_objset_ds(os);
 	found.bd_kind = kind_of(os);
@@ -131,7 +131,7 @@ visit_one(const char *name, void *arg)
 	(void) dsl_get_written(ds, &found.bd_written);
 	if (!found.bd_is_snapshot)
 		fill_space(ds, &found);
-	/* What a receive has not finished has no objects yet, or holes in their place. */
+	/* An unfinished receive has no objects yet, or holes instead of them. */
 	if (DS_IS_INCONSISTENT(ds))
 		found.bd_kind = BH_KIND_OTHER;
 	if (found.bd_kind == BH_KIND_VOLUME &&
@@ -157,7 +157,7 @@ bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg)
 	return (visit_one(name, &walk));
 }
 
-/* The full names of what is directly below a dataset; none of the library's own, which begin with $. */
+/* The full names of the direct children of a dataset, except the library's own, which begin with $. */
 static int
 list_children(const char *name, nvlist_t *children)
 {
@@ -192,8 +192,8 @@ list_children(const char *name, nvlist_t *children)
 }
 
 /*
- * Children before their parent.  The library's walk of children ends with ENOENT when one is destroyed
- * meanwhile, which a caller takes for the dataset itself; so only its walk of snapshots is used.
+ * Children before their parent. The library's walk of children fails with ENOENT when one is destroyed concurrently,
+ * which a caller would attribute to the dataset itself; so only its walk of snapshots is used.
  */
 static int
 walk_tree(const char *name, int flags, walk_t *walk)
@@ -223,7 +223,7 @@ bh_dataset_walk(const char *name, uint32_t snapshots,
 	return (walk_tree(name, snapshots != 0 ? DS_FIND_SNAPSHOTS : 0, &walk));
 }
 
-/* What was fixed when a file system was made; nothing while its key is missing. */
+/* The properties fixed at the creation of a file system; none while its key is missing. */
 static void
 add_fixed(objset_t *os, nvlist_t *list)
 {
@@ -248,7 +248,7 @@ add_fixed(objset_t *os, nvlist_t *list)
 
 static boolean_t is_settable(zfs_prop_t property, zfs_type_t type);
 
-/* Adds the defaults of what can be set and is set nowhere. */
+/* Adds the defaults of settable properties that are set nowhere. */
 static void
 add_defaults(nvlist_t *list, zfs_type_t type)
 {
@@ -337,13 +337,13 @@ check_value(const char *pool, zfs_prop_t property, uint64_t value)
 		    zio_checksum_to_feature(value & ZIO_CHECKSUM_MASK)));
 	case ZFS_PROP_COPIES:
 		return (value >= 1 && value <= 3 ? 0 : ERANGE);
-	/* The library takes any number for a size of blocks. */
+	/* The library accepts any number as a block size. */
 	case ZFS_PROP_RECORDSIZE:
 		if (value < SPA_MINBLOCKSIZE || value > SPA_MAXBLOCKSIZE || !ISP2(value))
 			return (ERANGE);
 		return (value <= SPA_OLD_MAXBLOCKSIZE ? 0 :
 		    require_feature(pool, SPA_FEATURE_LARGE_BLOCKS));
-	/* What it takes here it expects of whoever opens the dataset. */
+	/* A value accepted here is asserted when the dataset is opened. */
 	case ZFS_PROP_SPECIAL_SMALL_BLOCKS:
 		return (value <= SPA_MAXBLOCKSIZE && ISP2(value) ? 0 : ERANGE);
 	case ZFS_PROP_DNODESIZE:
@@ -375,7 +375,7 @@ is_settable(zfs_prop_t property, zfs_type_t type)
 	}
 }
 
-/* Turns one pair into what the property layer stores, and checks it. */
+/* Converts one pair to the form of the property layer, and checks it. */
 static int
 check_pair(const char *pool, zfs_type_t type, nvpair_t *pair, nvlist_t *plain,
     nvlist_t *special)
@@ -578,7 +578,7 @@ bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag)
 	dsl_pool_rele(dp, tag);
 }
 
-/* What a clone of the snapshot begins with. */
+/* The initial properties of a clone of the snapshot. */
 static int
 referenced_bytes(const char *snapshot, uint64_t *bytes)
 {
@@ -617,7 +617,7 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 	    &shape.vs_initial, bad, bad_size);
 	if (error == 0) {
 		error = bh_key_params(key, &params);
-		/* The library leaves it to whoever makes a dataset. */
+		/* The library leaves it to the creator of a dataset. */
 		if (key != NULL)
 			fnvlist_add_string(shape.vs_initial.i_properties,
 			    zfs_prop_to_name(ZFS_PROP_KEYLOCATION),
@@ -632,7 +632,7 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 	return (error);
 }
 
-/* What the pool charges for one block, in the worst of its top-level devices. */
+/* The space that the pool charges for one block, in the worst of its top-level devices. */
 static uint64_t
 charged_bytes(spa_t *spa, uint64_t block_size)
 {
@@ -652,7 +652,7 @@ charged_bytes(spa_t *spa, uint64_t block_size)
 	return (worst);
 }
 
-/* As many as the stock tools count: what they reserved for a volume is the whole here too. */
+/* The same count as in the stock tools: their reservation for a volume must also be a full one here. */
 #define	BH_OWN_METADATA_BLOCKS	7
 
 uint64_t

@@ -2,10 +2,9 @@
  * The library's device driver for files and disks, replaced by a table of functions that the
  * Rust side fills in.
  *
- * The library looks its drivers up in a table of addresses that the dynamic linker fills in, so
- * that the two symbols defined at the end, found first in the executable, take the place of the
- * library's own.  The checks in device_open() would notice if they did not, and if a structure
- * had another layout than our headers say.
+ * The library finds its drivers in a table of addresses that the dynamic linker fills in, so that the two symbols
+ * defined at the end, found first in the executable, replace the library's own. The checks in device_open() detect a
+ * failure of that, and a structure with a layout other than in our headers.
  */
 #include "internal.h"
 
@@ -79,8 +78,8 @@ is_of_a_log(const zio_t *zio)
 }
 
 /*
- * Whether no client waits for it, but a scrub, a resilver or a rebuild.  What leads to data is read into the cache, where
- * a client may wait for the same read.
+ * Whether it belongs to no client but to a scrub, a resilver or a rebuild. Indirect blocks are read into the cache,
+ * where a client may wait for the same read.
  */
 static boolean_t
 is_of_a_copy(const zio_t *zio)
@@ -93,9 +92,8 @@ is_of_a_copy(const zio_t *zio)
 }
 
 /*
- * Whether a read of a volume asked for it, and nothing else does.  What follows takes the locks of its blocks and of the
- * cache, which nobody holds while he waits for an I/O: the library itself ends a read that the cache answers
- * on the thread that asked.
+ * Whether it belongs only to the read of a volume. The continuation acquires the locks of its blocks and of the cache,
+ * which are never held across an I/O: the library itself completes a read from the cache on the calling thread.
  */
 static boolean_t
 is_of_a_volume_read(const zio_t *zio)
@@ -114,13 +112,12 @@ is_of_a_volume_read(const zio_t *zio)
 }
 
 /*
- * Whether what follows a finished I/O may run on the thread that finished it.
+ * Whether the continuation of a finished I/O may run on the thread that finished it.
  *
- * After a flush or a write of the intent log comes the log's bookkeeping, which waits for
- * nothing.  After other writes locks are taken that can be held across I/O, so that a driver's
- * thread must not wait for them; the library's own thread may, which takes them on its way to
- * the device and completes writes of holes itself.  Writes without a logical parent (labels) come
- * from threads that hold locks.
+ * A flush or a write of the intent log is followed by the log's bookkeeping, which does not block. Other writes are
+ * followed by locks that can be held across I/O, so that a driver's thread must not wait for them; the library's own
+ * thread may, because it also acquires them on the way to the device and completes writes of holes itself. Writes
+ * without a logical parent (labels) are issued by threads that hold locks.
  */
 static boolean_t
 may_go_on(const zio_t *zio, uint32_t place)
@@ -129,7 +126,7 @@ may_go_on(const zio_t *zio, uint32_t place)
 		return (B_FALSE);
 	if (is_of_a_volume_read(zio))
 		return (B_TRUE);
-	/* Whoever walks along a log waits for each block, and holds nothing that reading takes. */
+	/* A walk along a log blocks on each block, and holds no lock that reading acquires. */
 	if (place == BH_GO_ON_SUBMITTER && bh_in_place_is_walked(zio))
 		return (B_TRUE);
 	return (is_of_a_log(zio) || (place == BH_GO_ON_SUBMITTER &&
@@ -150,9 +147,8 @@ bh_io_complete(struct bh_io *io, int32_t error, uint32_t place)
 }
 
 /*
- * Whether a flush, or a write that is made durable at once, may be carried out by who asks for it,
- * without a deadline: if it hangs, nothing would go on with one either, because the pool has no
- * other device.
+ * Whether a flush, or a durable write, may run on the calling thread without a deadline: if it hangs, the pool stalls
+ * either way, because it has no other device.
  */
 static boolean_t
 may_wait_here(const vdev_t *vd)
@@ -175,7 +171,7 @@ device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_sh
 	int error;
 
 	if (!bh_device_is_ours(vd))
-		panic("libzpool does not match this program: a device has another layout");
+		panic("libzpool does not match this binary: a device has another layout");
 	if (vd->vdev_path == NULL || vd->vdev_path[0] != '/') {
 		vd->vdev_stat.vs_aux = VDEV_AUX_BAD_LABEL;
 		return (EINVAL);
@@ -244,8 +240,8 @@ device_io_start(zio_t *zio)
 		return;
 	}
 	/*
-	 * A flush bypasses the queue, where a closed device would have been noticed. It comes to one that
-	 * has failed since its writes, too: what became of those, the driver finds out.
+	 * A flush bypasses the queue, where a closed device would have been noticed. A device that has failed since its writes
+	 * also receives flushes, and the driver determines the fate of those writes.
 	 */
 	if (vd->vdev_tsd == NULL || bh_is_given_up(vd)) {
 		zio->io_error = ENXIO;

@@ -1,9 +1,9 @@
 /*
  * Lets a task of a transaction group fail without ending the process.
  *
- * The check of several snapshots sets space aside for the first ones before it refuses a later one, whose
- * name exists or for which there is no room. If nothing else happened in that transaction group the library
- * takes it for empty, finds the space that was set aside, and ends the process.
+ * The check of several snapshots reserves space for the first ones before it refuses a later one with an existing name
+ * or for which there is no room. If the transaction group has no other change, the library treats it as empty, finds
+ * the reserved space, and aborts the process.
  */
 #include "internal.h"
 

@@ -1,17 +1,17 @@
 /*
- * What a write that a leaf failed leaves behind.
+ * Handles the consequences of a write that failed on a leaf.
  *
- * That depends on what was written, and with which transaction group, not on the error that the device gave:
+ * They depend on the contents and the transaction group of the write, not on the error of the device:
  *
- * - Data of a group.  The library notes that the leaf lacks the group, and nobody copies it: the resilver is asked for
- *   here, once no scan runs, because it would end a scrub that does.
- * - A block of an intent log, or data that only a log refers to yet.  No list has it: commits wait for the group that
- *   ends the gap (log_gaps.c).
- * - A label, an uberblock, or a repair that no scan asked for: nothing is missing that is not written again.
+ * - Data of a group. The library adds the group to the leaf's DTL, but starts no copy: the resilver is requested here,
+ *   once no scan runs, because it would cancel a running scrub.
+ * - A block of an intent log, or data that only a log refers to yet. No DTL has it: commits wait for the group that
+ *   closes the gap (log_gaps.c).
+ * - A label, an uberblock, or a repair outside a scan: these are written again anyway.
  *
- * The library takes EIO for an error of which a second attempt tells more, and notes nothing before that.  The second
- * attempt is made only where the whole write failed.  So a leaf that is alone fails at first with EIO whatever the
- * device said: of a write that then succeeds nothing is missing.  Where other leaves took the write it never fails with EIO.
+ * The library retries after EIO to distinguish errors, and records nothing before that. The retry is made only where
+ * the whole write failed. So a leaf without peers first fails with EIO for any error of the device, and a write that
+ * then succeeds misses no data. Where other leaves completed the write, it never fails with EIO.
  */
 #include "internal.h"
 
@@ -27,7 +27,7 @@
 typedef struct want {
 	struct want *w_next;
 	uint64_t w_pool;
-	/* The newest transaction group that such a leaf lacks. */
+	/* The newest transaction group that such a leaf misses. */
 	uint64_t w_txg;
 } want_t;
 
@@ -64,7 +64,7 @@ want_copy(spa_t *spa, uint64_t txg)
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
-/* Whether something reads the whole pool now, which a resilver would end, or which would keep it from beginning. */
+/* Whether a scan of the whole pool is active, which a resilver would cancel, or which would delay the resilver. */
 static boolean_t
 is_scanned(dsl_pool_t *dp)
 {
@@ -85,7 +85,7 @@ begin_copy(dsl_pool_t *dp)
 	want_t **at = find(spa_guid(spa));
 	want_t *want = *at;
 	boolean_t is_needed = want != NULL && vdev_resilver_needed(spa->spa_root_vdev, NULL, NULL);
-	/* The note that the leaf lacks something comes after the want, with the end of the write. */
+	/* The DTL entry is made after the request, when the write completes. */
 	if (want != NULL && (is_needed || want->w_txg <= spa_last_synced_txg(spa))) {
 		*at = want->w_next;
 		free(want);
@@ -97,8 +97,8 @@ begin_copy(dsl_pool_t *dp)
 }
 
 /*
- * A resilver that was asked for, and that no leaf needs any more when its group comes, as where a new disk failed before that.  The
- * library would begin a scrub of the whole pool in its place, or end one that runs and begin again.
+ * Drops a requested resilver that no leaf needs any more in its group, for example because a new disk failed before.
+ * The library would instead start a scrub of the whole pool, or restart a running one.
  */
 static void
 forget_needless_copy(dsl_pool_t *dp, const dmu_tx_t *tx)
@@ -110,7 +110,7 @@ forget_needless_copy(dsl_pool_t *dp, const dmu_tx_t *tx)
 		scan->scn_restart_txg = 0;
 }
 
-/* Comes before the library's own, which each transaction group calls. */
+/* Interposes the library's function, which each transaction group calls. */
 void
 dsl_scan_sync(dsl_pool_t *dp, dmu_tx_t *tx)
 {
@@ -124,7 +124,7 @@ dsl_scan_sync(dsl_pool_t *dp, dmu_tx_t *tx)
 		begin_copy(dp);
 }
 
-/* What was not written. */
+/* A write that failed. */
 typedef struct lost {
 	boolean_t l_is_log;
 	/* The newest transaction group of data; 0 for none. */
@@ -138,12 +138,12 @@ add_lost(const zio_t *zio, lost_t *lost)
 
 	if (zio->io_bookmark.zb_level == ZB_ZIL_LEVEL && zio->io_bookmark.zb_object == ZB_ZIL_OBJECT)
 		lost->l_is_log = B_TRUE;
-	/* What the library itself counts as missing. */
+	/* Writes that the library adds to the DTL itself. */
 	if ((flags & ZIO_FLAG_IO_REPAIR) == 0 || (flags & ZIO_FLAG_SCAN_THREAD) != 0 || zio->io_spa->spa_claiming)
 		lost->l_txg = MAX(lost->l_txg, zio->io_txg);
 }
 
-/* Adjoining writes become one, which says nothing of itself: they are above it. */
+/* Adjacent writes are aggregated into one without properties of its own: its parents have them. */
 static lost_t
 lost_by(zio_t *zio)
 {
@@ -179,7 +179,7 @@ bh_failed_write_note(zio_t *zio)
 		zio->io_error = EREMOTEIO;
 	else if (is_alone && is_lost && zio->io_error != ENXIO && (zio->io_flags & ZIO_FLAG_IO_RETRY) == 0)
 		zio->io_error = EIO;
-	/* Where no other leaf has it the whole write fails, and the log waits by itself. */
+	/* Without another leaf the whole write fails, and the log's own error handling waits for the group. */
 	if (is_alone)
 		return;
 	/* Data of a group that is not being written yet: a log refers to it. */

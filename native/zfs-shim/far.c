@@ -1,11 +1,11 @@
 /*
- * Mirrors with a device on another machine.
+ * Handles mirrors with a device on another host.
  *
- * The library reads from the device of a mirror that has the least to do, with a bonus for the one whose last I/O ended
- * where the read begins.  With a device far away some of the reads would leave the machine as soon as the near disk has
- * a queue, for data that is here.  So a far device looks busier than any near one can be.  It is read for
- * what no near one has: a read leaves out those that failed, that lack the block's transaction group, or that have
- * been tried for it.  Scrubs and resilvers read what they need without asking.
+ * The library reads from the device of a mirror with the shortest queue, with a bonus for the one with the last I/O
+ * adjacent to the read. With a remote device, some reads of local data would go over the network as soon as the local
+ * disk has a queue. So a remote device reports a higher load than any local one can have. It is read only for data that
+ * no local one can return: a read skips devices that failed, that miss the block's transaction group, or that were
+ * already tried. Scrubs and resilvers read all copies regardless.
  */
 #include "internal.h"
 
@@ -25,11 +25,11 @@ is_far(const vdev_t *vd)
 	return (B_TRUE);
 }
 
-/* Only mirrors ask for it, to choose what to read. */
+/* Only mirrors call it, to choose a device to read from. */
 uint32_t
 vdev_queue_length(vdev_t *vd)
 {
-	/* Asked for each read: found once. */
+	/* Called for each read, so resolved once. */
 	static uint32_t (*library)(vdev_t *);
 	uint32_t (*length)(vdev_t *) = __atomic_load_n(&library, __ATOMIC_RELAXED);
 

@@ -355,7 +355,7 @@ struct bh_files_loan {
 	bh_part_t bfl_parts[];
 };
 
-/* Of each block what is asked for. */
+/* The requested field of each block. */
 static void
 list_parts(bh_files_loan_t *loan, uint64_t offset, uint64_t length)
 {
@@ -421,7 +421,8 @@ bh_files_loan_release(bh_files_loan_t *loan)
 	free(loan);
 }
 
-/* Waits until the blocks of an object are on disk, and locks its tree of blocks. EBUSY: others change it all the time. */
+/* Blocks until the blocks of an object are on disk, and locks its block tree. EBUSY: it is being changed all the
+ * time. */
 static int
 lock_written(dnode_t *dnode)
 {
@@ -453,7 +454,7 @@ bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
 		/* Behind all blocks, on disk or in memory. */
 		error = hole != 0 ? 0 : ENXIO;
 	} else {
-		/* It cannot be told: all of it counts as data. */
+		/* Unknown: all of it counts as data. */
 		error = hole != 0 ? ENXIO : 0;
 	}
 	dnode_rele(dnode, files);

@@ -1,7 +1,7 @@
 /*
  * Changes of a file system: several objects in one transaction.
  *
- * What can be refused comes first in it: the entries of directories. After them nothing fails.
+ * Operations that can be refused precede the rest in it: the entries of directories. The remaining ones cannot fail.
  */
 #include "files_impl.h"
 #include "volume_impl.h"
@@ -14,10 +14,10 @@
 
 /* More steps than any change has. */
 #define	BH_STEPS_MAX	24
-/* Bytes of a block of receipts: each change writes one of them anew. */
+/* Bytes of a block of receipts: each change rewrites one of them. */
 #define	BH_RECEIPTS_BLOCK	4096
 
-/* What a step needs for as long as the transaction lasts. */
+/* The resources of a step for the duration of the transaction. */
 typedef struct bh_held {
 	sa_handle_t *bh_handle;
 	dnode_t *bh_dnode;
@@ -55,8 +55,9 @@ hold_handle(bh_change_t *change, uint32_t index)
 }
 
 /*
- * Some attributes may lie in a block of their own. Where it cannot be read, nothing may be changed that moves them: inside the transaction that could
- * not be refused any more. What no object of today has is looked for there, too, and the handle keeps the block then.
+ * Attributes may be in a spill block. If that is unreadable, no change may move attributes: inside the transaction the
+ * change could not be refused any more. A lookup of an attribute that no current object has loads the spill block, and
+ * the handle then holds it.
  */
 static int
 read_block(bh_change_t *change, uint32_t index)
@@ -129,7 +130,7 @@ hold_hole(bh_change_t *change, uint32_t index)
 	return (0);
 }
 
-/* All of an object. Lists, and what the library keeps for itself, are never freed. */
+/* The whole object. ZAPs, and the library's internal objects, are never freed. */
 static int
 hold_object(bh_change_t *change, uint32_t index)
 {
@@ -151,7 +152,7 @@ hold_object(bh_change_t *change, uint32_t index)
 	return (0);
 }
 
-/* The list lies in a block of its own where it does not fit beside the other attributes. */
+/* The list is in a block of its own if it does not fit next to the remaining attributes. */
 static int
 hold_list(bh_change_t *change, uint32_t index)
 {
@@ -214,7 +215,7 @@ hold_unlinked(bh_change_t *change, const struct bh_step *step)
 	return (error);
 }
 
-/* Tells the transaction what a step will change. */
+/* Declares the changes of a step to the transaction. */
 static int
 hold(bh_change_t *change, uint32_t index)
 {
@@ -258,7 +259,7 @@ hold(bh_change_t *change, uint32_t index)
 	}
 }
 
-/* How the attribute layer asks for a list of variable length. */
+/* The attribute layer's callback for a list of variable length. */
 static void
 locate_list(void **data, uint32_t *length, uint32_t total, boolean_t start,
     void *arg)
@@ -270,7 +271,7 @@ locate_list(void **data, uint32_t *length, uint32_t total, boolean_t start,
 	*length = (uint32_t)step->length;
 }
 
-/* Attributes as the attribute layer takes them all at once. */
+/* Attributes in the attribute layer's bulk form. */
 static int
 gather(bh_files_t *files, struct bh_node *node, const struct bh_step *step,
     uint64_t *entries, boolean_t with_list, sa_bulk_attr_t *bulk)
@@ -376,8 +377,8 @@ gather_text(bh_files_t *files, sa_handle_t *handle, zpl_attr_t which, void **tex
 }
 
 /*
- * Gives an object a project that was made without one. Whoever counts what a project takes reads its number at a
- * fixed place, without the layout. So all attributes are stored anew, in the order that puts it there.
+ * Assigns a project to an object that was created without one. The project accounting reads its number at a fixed
+ * offset, without the layout. So all attributes are rewritten, in the order that assigns that offset.
  */
 static void
 add_project(bh_files_t *files, sa_handle_t *handle, struct bh_node *set,
@@ -460,7 +461,7 @@ grow_block(bh_change_t *change, const struct bh_step *step)
 	int error = dmu_object_set_blocksize(files->bf_os, step->object,
 	    step->block_size, 0, change->bc_tx);
 	rw_exit(&files->bf_attributes);
-	/* A file that has more blocks than one keeps their size. */
+	/* A file with more than one block retains its block size. */
 	VERIFY(error == 0 || error == ENOTSUP);
 }
 
@@ -514,7 +515,7 @@ write_contents(bh_change_t *change, uint32_t index)
 	    step->length, step->data, change->bc_tx));
 }
 
-/* What can be refused. */
+/* The checks that can refuse a change. */
 static int
 perform_first(bh_change_t *change, uint32_t index)
 {
@@ -594,7 +595,7 @@ perform_all(bh_change_t *change)
 	for (uint32_t i = 0; i < change->bc_count && error == 0; i++)
 		error = perform_first(change, i);
 	if (error != 0) {
-		/* Only what was made has to go: names come after it, one to a change. */
+		/* Only the created object must be removed: names are added after it, one per change. */
 		if (change->bc_made.object != 0)
 			VERIFY0(dmu_object_free(change->bc_files->bf_os,
 			    change->bc_made.object, change->bc_tx));
@@ -638,7 +639,7 @@ bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count,
 		return (EINVAL);
 	bh_files_log_open(files);
 	int error = begin(&change, (flags & BH_CHANGE_FREES) != 0);
-	/* What is replayed was acknowledged, so it is written even if others have filled the pool since. */
+	/* Replayed changes were acknowledged, so they are written even if the pool has filled up since. */
 	boolean_t kept_back = bh_is_refused_for_space(error) && files->bf_replays;
 	if (kept_back) {
 		bh_kept_back_enter(dmu_objset_pool(files->bf_os));

@@ -1,5 +1,5 @@
 /*
- * What a step of a change must fulfil. The library takes it for granted, and aborts the process otherwise, so each step is
+ * The preconditions of a change's steps. The library assumes them, and aborts the process otherwise, so each step is
  * checked before the transaction begins. A step that fails here is refused, and so is the whole change.
  *
  * Most of these steps never occur by a client's request. They do in an intent log that another system has written,
@@ -8,9 +8,9 @@
 #include "files_impl.h"
 #include "volume_impl.h"
 
-/* Bytes that one transaction may write: half of what the library refuses. */
+/* Bytes that one transaction may write: half of the library's limit. */
 #define	BH_WRITE_BYTES_MAX	(DMU_MAX_ACCESS / 2)
-/* What the attributes of one object may take in all: a block of their own, less headers and what has a fixed length. */
+/* Maximum size of all variable attributes of one object: a spill block, less headers and attributes of fixed length. */
 #define	BH_TEXTS_BYTES_MAX	(SPA_OLD_MAXBLOCKSIZE - 4096)
 /* Of one attribute: the library has 16 bits for it. */
 #define	BH_TEXT_BYTES_MAX	UINT16_MAX
@@ -30,7 +30,7 @@ bh_files_hole_bytes(dnode_t *dnode, const struct bh_step *step)
 int
 bh_files_hold_contents(bh_files_t *files, uint64_t object, const void *tag, dnode_t **out)
 {
-	/* Higher numbers are those of what the library counts for owners. */
+	/* Higher numbers identify the library's accounting objects. */
 	if (object >= DN_MAX_OBJECT)
 		return (ENOENT);
 	int error = dnode_hold(files->bf_os, object, tag, out);
@@ -100,7 +100,7 @@ bh_files_check_new(bh_files_t *files, const struct bh_step *step)
 	return (0);
 }
 
-/* An attribute of variable length takes the place of what the object has of it. */
+/* A variable attribute replaces the object's previous value. */
 int
 bh_files_check_text(bh_files_t *files, sa_handle_t *handle, zpl_attr_t which, uint64_t length)
 {

@@ -1,5 +1,5 @@
 /*
- * What the files of a file system share: files.c, files_change.c, files_log.c.
+ * Shared by the files of a file system: files.c, files_change.c, files_log.c.
  */
 #ifndef BH_FILES_IMPL_H
 #define	BH_FILES_IMPL_H
@@ -20,7 +20,7 @@
 
 #include "shim_files.h"
 
-/* The entry of the master node for the object with receipts. A kernel keeps what it does not know. */
+/* The entry of the master node for the object with receipts. A kernel preserves unknown entries. */
 #define	BH_RECEIPTS	"org.bulkhead:receipts"
 
 /* Bytes of contents that the log has to fetch when a commit comes, by transaction group. */
@@ -36,15 +36,15 @@ struct bh_files {
 	uint64_t bf_unlinked;
 	/* Opened when the file system is, unless nothing can be changed. */
 	zilog_t *bf_log;
-	/* Held by whoever changes attributes or a block size, for as long as memory takes. */
+	/* Held during changes of attributes or a block size, only while in memory. */
 	krwlock_t bf_attributes;
-	/* The last transaction group with a change that the log could not be told. */
+	/* The last transaction group with a change that could not be logged. */
 	uint64_t bf_unlogged;
 	bh_pending_t bf_pending;
 	boolean_t bf_read_only;
 	/* Its log is still to be replayed, as it is also where clients may change nothing. */
 	boolean_t bf_replays;
-	/* As the library told them last; of a snapshot 0. */
+	/* The last values from the library; 0 for a snapshot. */
 	uint64_t bf_settings[BH_SETTINGS];
 	int bf_replay_error;
 	bh_record_visitor_t *bf_visit;

@@ -1,6 +1,6 @@
 /*
- * The intent log of a file system. Its records are those of a kernel's, so that this program and kernel ZFS replay
- * each other's logs; what stands in them, and how they are replayed, is in Rust (engines/zpl).
+ * The intent log of a file system. Its records are those of the kernel, so that this software and kernel ZFS replay
+ * each other's logs; their contents and their replay are implemented in Rust (engines/zpl).
  *
  * All records are committed in the order of the changes, those of other files, too.
  */
@@ -14,7 +14,7 @@
 
 #include "volume_impl.h"
 
-/* Whether a file is still what it was when a record was made. */
+/* Whether a file is the same object as when the record was created. */
 static int
 check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation)
 {
@@ -37,10 +37,10 @@ check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation)
 }
 
 /*
- * Called by the log while a commit collects records: fetches what a record's bytes are now. The record that says that a file is gone may
- * be in a later commit, so the log waits for the transaction group of such bytes (EIO). Those that were cut are zeros: without the
- * record the size would be missing if the power goes before the next one. The lock keeps the block from being exchanged
- * for a larger one.
+ * Called by the log while a commit collects records: fetches the current bytes of a record. The record of the file's
+ * removal may be in a later commit, so the log must wait for the transaction group of such bytes (EIO). Truncated bytes
+ * read as zeros: without the record, the size would be missing after a power failure before the next one. The lock
+ * prevents the block from being replaced by a larger one.
  */
 static int
 get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
@@ -64,7 +64,7 @@ get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
 	return (error == 0 ? 0 : EIO);
 }
 
-/* The log, opened by whoever needs it first. */
+/* The log, opened by its first user. */
 void
 bh_files_log_open(bh_files_t *files)
 {
@@ -77,7 +77,7 @@ bh_files_log_open(bh_files_t *files)
 	rw_exit(&files->bf_attributes);
 }
 
-/* Fills in what a record of a creation knows only now. */
+/* Completes the record of a creation with values known only now. */
 static void
 complete_creation(itx_t *itx, const struct bh_changed *made, uint64_t slots)
 {
@@ -117,8 +117,8 @@ note_unlogged(bh_files_t *files, uint64_t group)
 }
 
 /*
- * The newest transaction group that a commit has to wait for, because it is a better way to the disks than the log; 0 if none is.
- * Whoever commits beside one that waits does so, too: the log would take for him what the other leaves to the group.
+ * The newest transaction group that a commit must wait for, because syncing it is cheaper than logging; 0 if none. A
+ * concurrent commit must wait for it as well: it would otherwise log the data that the first one leaves to the group.
  */
 static uint64_t
 better_group(bh_files_t *files, uint64_t synced)
@@ -148,10 +148,11 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 {
 	zilog_t *log = files->bf_log;
 
-	/* It is being replayed, and this says how far. Or the dataset has sync=disabled. */
+	/* This records the progress of a replay, or the dataset has sync=disabled. */
 	if (zil_replaying(log, tx))
 		return;
-	/* An older ZFS would not know the record, or no block of the log has room for it. A commit waits for the transaction group instead. */
+	/* An older ZFS would not support the record, or no block of the log has room for it. A commit must wait for the
+	 * transaction group instead. */
 	if ((step->value == TX_SETSAXATTR && !spa_feature_is_enabled(
 	    log->zl_spa, SPA_FEATURE_ZILSAXATTR)) ||
 	    sizeof (lr_t) + step->length > zil_max_log_data(log, 0)) {
@@ -178,8 +179,8 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 }
 
 /*
- * Whether all records are on disk.  They go from the lists of their groups to that of the commits, and from there to blocks: whoever looks
- * in this order misses none.
+ * Whether all records are on disk. They move from the lists of their groups to that of the commits, and from there to
+ * blocks: a check in this order misses none.
  */
 static boolean_t
 has_nothing_to_commit(zilog_t *log)
@@ -223,11 +224,11 @@ bh_files_commit(bh_files_t *files)
 	if (awaited > synced)
 		txg_wait_synced(dp, awaited);
 	/*
-	 * All that was done before is in this group or an earlier one.  What came while it was written is asked for by nobody yet: the log
-	 * would write it, and its group once more.
+	 * All earlier changes are in this group or an older one. Later changes have not been requested to be durable: the log
+	 * would write them, and their group again.
 	 */
 	if (better != 0 && better == open) {
-		/* As zil_commit() does: nobody is told that this is durable before it is known where it is not. */
+		/* As in zil_commit(): a commit is not acknowledged before failed devices are on record. */
 		bh_given_up_await(files->bf_os->os_spa);
 		return (0);
 	}
@@ -242,7 +243,7 @@ bh_files_commit(bh_files_t *files)
 	return (0);
 }
 
-/* What a record has behind its common header. */
+/* The fields of a record after its common header. */
 static int
 visit(bh_files_t *files, const lr_t *record, uint64_t more)
 {

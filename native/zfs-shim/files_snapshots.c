@@ -15,7 +15,7 @@ static const char *const settings[BH_SETTINGS] = {
 	[BH_SETTING_ACLTYPE] = "acltype",
 };
 
-/* The library has a callback for each: it gets nothing but what it was registered with. */
+/* The library has no argument for callbacks, so each setting has its own function. */
 static void
 store(void *arg, uint32_t which, uint64_t value)
 {

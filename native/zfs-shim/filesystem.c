@@ -1,9 +1,9 @@
 /*
- * Makes empty file systems that kernel ZFS can mount: for files, as parents of volumes, and the root of a
- * new pool, which the library in user space leaves without contents.
+ * Creates empty file systems that kernel ZFS can mount: for files, as parents of volumes, and the root of a new pool,
+ * which the library in user space leaves empty.
  *
- * The contents are those of ZPL version 5 with system attributes: a master node that names the
- * root folder, the list of unlinked files and the registry of attributes.
+ * The contents are those of ZPL version 5 with system attributes: a master node that refers to the root directory, the
+ * list of unlinked files and the registry of attributes.
  */
 #include "keys.h"
 #include "accounting.h"
@@ -24,9 +24,9 @@
 #include "initial.h"
 #include "shim_dataset.h"
 
-/* Mode of the root folder. */
+/* Mode of the root directory. */
 #define	BH_ROOT_MODE	0755ULL
-/* As many objects as the contents are made of: a folder, lists, and the attributes' registry. */
+/* The number of initial objects: a directory, lists, and the attributes' registry. */
 #define	BH_OBJECTS	8
 /* Everybody may look; the owner may change. */
 #define	BH_LOOK		(ACE_LIST_DIRECTORY | ACE_TRAVERSE | \
@@ -57,7 +57,7 @@ static const bh_new_root_t plain_root = {
 	.bn_access_bytes = sizeof (root_access),
 };
 
-/* How the attribute layer asks for a list of variable length. */
+/* The attribute layer's callback for a list of variable length. */
 static void
 locate_access(void **data, uint32_t *length, uint32_t total, boolean_t start,
     void *arg)
@@ -90,7 +90,7 @@ fill_root_folder(objset_t *os, const sa_attr_type_t *types, uint64_t folder,
 	/* Everybody may pass. */
 	if ((mode & 0111) == 0111)
 		flags |= ZFS_NO_EXECS_DENIED;
-	/* Kernel ZFS expects this order in what it makes itself. */
+	/* Kernel ZFS expects the order of its own attributes. */
 	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_MODE], NULL, &mode, 8);
 	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_SIZE], NULL, &size, 8);
 	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_GEN], NULL, &generation, 8);
@@ -169,7 +169,7 @@ bh_filesystem_make(const char *name, const bh_new_root_t *root,
 	    &new.nf_initial, bad, bad_size);
 	if (error == 0)
 		error = bh_key_params(key, &params);
-	/* The library leaves it to whoever makes a dataset. */
+	/* The library leaves it to the creator of a dataset. */
 	if (error == 0 && key != NULL)
 		fnvlist_add_string(new.nf_initial.i_properties,
 		    zfs_prop_to_name(ZFS_PROP_KEYLOCATION), key->bn_location);

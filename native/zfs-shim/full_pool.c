@@ -1,14 +1,14 @@
 /*
- * Writes that have their place although the pool is full.
+ * Admits writes to reserved space although the pool is full.
  *
- * The library holds 24 times the data of a write, and what is dirty before it, against the part of the reservation
- * that is not used yet. Where that does not suffice it asks the datasets above, up to the pool, and these are
- * full. So it refuses a burst into a volume, and every write to one that has been written once, although
- * the volume takes no more space than is reserved for it.
+ * The library compares 24 times the data of a write, plus the dirty data before it, with the unused part of the
+ * reservation. If that is insufficient, it checks the parent datasets, up to the pool, and these are full. So it
+ * refuses a burst into a volume, and every write to a fully written one, although the volume uses no more space than
+ * its reservation.
  *
- * Such a write is let in here by the limit that the library has for changes that free space (space_estimate.c says what it counts). Until the
- * blocks that it replaces are free, new ones are taken from what the pool keeps back. So these writes go one after
- * the other, and not much may be dirty.
+ * Such a write is admitted here by the library's limit for changes that free space (space_estimate.c has
+(space_estimate.c the replaced blocks are free, new ones are allocated from the pool's slop space. So these writes
+ * are serialised, and the amount of dirty data is limited.
  */
 #include "volume_impl.h"
 
@@ -19,12 +19,12 @@
 
 #include <pthread.h>
 
-/* What is dirty may take this part of the space that the pool keeps back. */
+/* The maximum of dirty data, as a share of the pool's slop space. */
 #define	BH_KEPT_BACK_SHARE	4
-/* Transaction groups that a write waits for until less is dirty. */
+/* How many transaction groups a write may be delayed until dirty data has decreased. */
 #define	BH_GROUPS_MAX	8
 
-/* Held from the look at what is dirty until the write is counted there. */
+/* Held from the check of the dirty data until the write is included in it. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 boolean_t
@@ -49,7 +49,7 @@ bh_is_reserved_whole(const bh_volume_t *volume)
 	    volume->bv_block_size, os->os_copies));
 }
 
-/* What dirty data of the whole pool is expected to take. */
+/* The estimated space for the dirty data of the whole pool. */
 static uint64_t
 space_of_dirty_data(dsl_pool_t *dp)
 {

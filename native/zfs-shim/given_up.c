@@ -1,10 +1,10 @@
 /*
  * Leaves that failed to make writes durable, or do not say whether they did.
  *
- * The library ignores the error of a flush, so that whoever waits for a commit would be told that it is durable.
- * What a leaf holds is unknown from its last good flush on, whether or not a later one succeeds.
- * So such a leaf is given up: it gets no more I/O, is missing everything since the last transaction group that it
- * surely has, and counts as faulted.  Commits wait until the other devices have that on record.
+ * The library ignores the error of a flush, so that a commit would be acknowledged as durable. The contents of a leaf
+ * are unknown from its last successful flush on, whether or not a later one succeeds. So such a leaf is given up: it
+ * gets no more I/O, misses all transaction groups since the last one that it certainly has, and counts as faulted.
+ * Commits wait until the other devices have recorded that.
  *
  * A leaf that the pool cannot do without is never given up: its flush stays with the driver.
  *
@@ -116,11 +116,11 @@ bh_note_range(vdev_t *vd, uint64_t since, uint64_t last)
 }
 
 /*
- * The flush that is under way keeps the devices of the pool as they are.  A log device can always be given up:
- * the record waits for the transaction groups that hold what the log does.
+ * The flush in flight prevents changes of the pool's devices. A log device can always be given up: the record blocks on
+ * the transaction groups with the log's contents.
  *
- * The note in memory is made before the flush ends: a resilver that ends meanwhile must not take the leaf for whole,
- * and detach the device that it replaces.
+ * The entry in memory is made before the flush completes: a resilver that finishes in between must not treat the leaf
+ * as whole, and detach the device that it replaces.
  */
 uint32_t
 bh_io_give_up(struct bh_io *io)
@@ -171,7 +171,7 @@ bh_io_resume(struct bh_io *io)
 
 	mutex_enter(&spa->spa_suspend_lock);
 	const zio_t *failed = spa->spa_suspend_zio_root;
-	/* Other I/O that failed waits for an administrator, as ever, and so does a pool that another host may have. */
+	/* Other failed I/O is for an administrator to resume, as always, and so is a pool that another host may have. */
 	if (spa->spa_suspended == ZIO_SUSPEND_IOERR && (failed == NULL ||
 	    list_is_empty((list_t *)&failed->io_child_list))) {
 		spa->spa_suspended = ZIO_SUSPEND_NONE;
@@ -247,10 +247,10 @@ bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since)
 }
 
 /*
- * Comes before the library's own, which tells whether the pool needs a device for what it holds.  Of a device that is
- * faulted it counts no member of any replacement as one that holds anything.  So a new device could not be faulted while it
- * replaces the only other one, nor be detached, and when it failed the pool was suspended.  The members that
- * hold everything are counted here, whatever the state of the one in question.  The caller has the states locked.
+ * Interposes the library's function, which determines whether the pool needs a device for its data. For a faulted
+ * device, the library counts no member of any replacement as complete. So a new device could not be faulted while it
+ * replaces the only other one, nor be detached, and its failure would suspend the pool. The complete members are counted
+ * here, whatever the state of the device in question. The caller has the states locked.
  */
 boolean_t
 vdev_dtl_required(vdev_t *vd)
@@ -268,9 +268,9 @@ vdev_dtl_required(vdev_t *vd)
 }
 
 /*
- * Faults the leaf, and waits until that is on disk.  The library's own vdev_fault() backs off where the pool needs the
- * leaf now.  One that is listed here gets no I/O, and when it was listed enough others were whole: what they fail to
- * write since, it lacks as well.  Backing off would only keep all commits waiting.
+ * Faults the leaf, and returns when that is on disk. The library's own vdev_fault() only marks the leaf as degraded
+ * where the pool needs it now. A listed leaf gets no I/O, and enough other leaves were complete when it was listed: the leaf misses
+ * any write that has failed on them since, too. That would only block all commits.
  */
 static void
 fault(spa_t *spa, uint64_t guid)
@@ -288,15 +288,15 @@ fault(spa_t *spa, uint64_t guid)
 	(void) spa_vdev_state_exit(spa, vd, 0);
 }
 
-/* Makes the record; FALSE if it could not be made, or somebody cleared it meanwhile. */
+/* Records the failure; FALSE if that was not possible, or an administrator cleared it concurrently. */
 static boolean_t
 record(const leaf_t *leaf)
 {
 	spa_t *spa;
 
 	/*
-	 * Whoever holds a pool while its import ends is counted among what is never released, and ends the process by
-	 * its release; who holds one that is being exported meets its remains.  Neither waits for a record.
+	 * A hold on a pool when its import completes is counted among those that are never released, and its release aborts
+	 * the process; a hold during an export accesses a partly freed pool. Neither state includes a record.
 	 */
 	mutex_enter(&spa_namespace_lock);
 	while ((spa = spa_by_guid(leaf->l_pool, 0)) != NULL &&

@@ -1,5 +1,5 @@
 /*
- * The history that a pool keeps in itself: a ring of records, which `zpool history` shows.
+ * The history that a pool stores in itself: a ring of records, which `zpool history` shows.
  */
 #include "internal.h"
 

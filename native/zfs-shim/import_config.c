@@ -1,20 +1,20 @@
 /*
- * Writes the configuration of a pool once when it is imported, and ends replacements that a killed process left.
+ * Writes the configuration of a pool once when it is imported, and completes replacements that a killed process left.
  *
- * The library writes it up to four times: it updates it in two steps before the import returns, and has another
- * thread do both steps again, which keeps everybody from the pool meanwhile. Each step waits for a
- * transaction group, and clients wait for all of them. The first step says whose pool it is, and
- * is done before the import returns: with the transaction group that claims the intent logs, for which the import
- * waits anyhow. The second one only prepares space that is new, and is left out where no device has any.
+ * The library writes it up to four times: it updates it in two steps before the import returns, and has another thread
+ * repeat both steps, which blocks access to the pool until then. Each step syncs a transaction group, and clients
+ * wait for all of them. The first step writes the pool's owner, and is done before the import returns: with the
+ * transaction group that claims the intent logs, which the import syncs anyway. The second one only initialises new
+ * space, and is skipped where no device has any.
  *
  * The repeated update took 20 to 28 ms between "pool imported" and "listening", now 4 to 7 (log of the server, pool of
  * two mirrors in memory, three volumes).  Between the claim and the end of the import there are 24 flushes of six disks
  * instead of 36 (trace event syscalls:sys_enter_fdatasync of the server).
  *
  * It is safe because labels and uberblock of one group belong together as in any group that changes the configuration:
- * the library writes half of the labels, then the uberblock, then the others.  After a crash in between, either
- * the old owner's name stands there with the logs unclaimed, or the new one's with the logs claimed.  Where spares
- * or caches are to be written down, or a device has new space, the library's own order stays.
+ * the library writes half of the labels, then the uberblock, then the remaining labels. After a crash in between,
+ * either the old owner's name is stored and the logs are unclaimed, or the new one's and the logs are claimed. If
+ * spares or caches must be written, or a device has new space, the library's own order is used.
  */
 #include "internal.h"
 
@@ -41,8 +41,8 @@ is_replacing(vdev_t *vd)
 }
 
 /*
- * A process that was killed between the end of a resilver and the detach of the old disk left both, and the
- * library looks again at the end of another scan only. It finds out whether the new disk holds everything.
+ * A process that was killed between the end of a resilver and the detach of the old disk left both, and the library
+ * checks again only at the end of another scan. That check determines whether the new disk is complete.
  */
 static void
 end_replacements(const char *pool)
@@ -89,7 +89,7 @@ has_new_space(spa_t *spa)
 	return (B_FALSE);
 }
 
-/* Comes before the library's own. An import calls it right before it waits for its first transaction group. */
+/* Interposes the library's function. An import calls it right before it syncs its first transaction group. */
 void
 txg_sync_start(dsl_pool_t *dp)
 {
@@ -132,7 +132,7 @@ spa_async_request(spa_t *spa, int task)
 {
 	void (*library)(spa_t *, int) = bh_library_function(__func__);
 
-	/* The import that asks for it does it itself. */
+	/* The requesting import does it itself. */
 	if (importing && task == SPA_ASYNC_CONFIG_UPDATE && spa_writeable(spa))
 		return;
 	library(spa, task);

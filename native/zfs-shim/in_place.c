@@ -2,15 +2,14 @@
  * Steps of a commit of the intent log that the library would hand to its task threads, and that
  * the committing thread carries out itself (docs/decisions/0010-commits-in-place.md).
  *
- * A commit is a block of the log, checksummed and written; then a flush; then the release of
- * whoever waits.  The library passes it on from thread to thread at each step, and a wake-up costs
- * more than the step.  The thread that commits has nothing else to do meanwhile.  Of a commit of several
- * blocks this is so for the last one.
+ * A commit is a block of the log, checksummed and written; then a flush; then the wake-up of the waiting threads. The
+ * library passes it from thread to thread at each step, and a wake-up costs more than the step. The committing thread
+ * is idle in between. In a commit of several blocks this applies to the last one.
  *
- * What runs in place runs where a task thread could have run it at the same moment, so the
- * library's own locking covers it.  What differs, and why it is fine: the locks that the thread
- * holds (none, or in a rare case the log's issuer lock, which nothing here takes), the depth of
- * the stack (bounded), and how long it may wait (it would have to wait for the end anyway).
+ * Code that runs in place runs where a task thread could run it concurrently, so the library's own locking covers it.
+ * The differences are safe: the locks that the thread holds (none, or in a rare case the log's issuer lock, which is
+ * not acquired here), the depth of the stack (bounded), and how long it may block (it would have to wait for the
+ * completion anyway).
  */
 #include "internal.h"
 
@@ -71,7 +70,7 @@ bh_in_place_go_on(zio_t *zio, boolean_t is_log)
 {
 	boolean_t before = here.after_log_io;
 
-	/* The end of one I/O can start another one, which then ends inside it. */
+	/* The completion of one I/O can start another, which then completes inside it. */
 	here.after_log_io = is_log;
 	zio_execute(zio);
 	here.after_log_io = before;
@@ -89,8 +88,8 @@ is_log_block(const zio_t *zio, zio_taskq_type_t queue)
 }
 
 /*
- * Whether more blocks of the same log are about to be written. Then this one is better written by others: the library
- * leaves the flush of a block to the next one, if that is issued before this one is written.
+ * Whether further blocks of the same log are about to be written. Then the library's threads should write this one: the
+ * library defers the flush of a block to the next one, if that is issued before this one is written.
  */
 static boolean_t
 is_followed(const zio_t *zio)
@@ -108,8 +107,8 @@ is_followed(const zio_t *zio)
 }
 
 /*
- * What remains when the writes and flushes below it are done: for a commit, to release who waits.
- * Labels are written at the same priority; theirs count the copies that were written.
+ * The step after the writes and flushes of a ZIO: for a commit, to wake the waiting threads. Labels are written at the
+ * same priority; theirs count the copies that were written.
  */
 static boolean_t
 is_conclusion(const zio_t *zio, zio_taskq_type_t queue)
@@ -135,7 +134,7 @@ runs_here(const zio_t *zio, zio_taskq_type_t queue)
 typedef void dispatch_function(spa_t *, zio_type_t, zio_taskq_type_t, task_func_t *, zio_t *,
     boolean_t);
 
-/* Stands in front of the library's own, which it falls back to. */
+/* Interposes the library's function, and calls it as the fallback. */
 void
 spa_taskq_dispatch(spa_t *spa, zio_type_t type, zio_taskq_type_t queue, task_func_t *function,
     zio_t *zio, boolean_t in_front)
@@ -143,8 +142,8 @@ spa_taskq_dispatch(spa_t *spa, zio_type_t type, zio_taskq_type_t queue, task_fun
 	static dispatch_function *original;
 
 	/*
-	 * The end of a read that was begun: the thread that read its last block goes on. The library has one thread for all
-	 * such ends, and labels and probes wait for that thread, too.
+	 * The completion of an asynchronous read: the thread that read its last block continues with it. The library has one
+	 * thread for all such completions, and labels and probes wait for that thread, too.
 	 */
 	if (function == zio_execute && queue == ZIO_TASKQ_INTERRUPT &&
 	    type == ZIO_TYPE_NULL && bh_is_read_root(zio)) {

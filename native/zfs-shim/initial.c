@@ -1,6 +1,6 @@
 /*
- * What a new dataset has from the transaction group on that makes it: properties, quotas and reservations. They are
- * checked before, so that the transaction cannot fail for them.
+ * The initial state of a new dataset, set in the transaction group that creates it: properties, quotas and
+ * reservations. They are checked in advance, so that the transaction cannot fail because of them.
  */
 #include "internal.h"
 
@@ -47,7 +47,7 @@ set_initial_limit(dsl_dataset_t *ds, zfs_prop_t property, uint64_t value,
 		mutex_exit(&dd->dd_lock);
 		break;
 	case ZFS_PROP_REFQUOTA:
-		/* Whoever opens the dataset later takes it from the property. */
+		/* A later open of the dataset reads it from the property. */
 		ds->ds_quota = value;
 		break;
 	default:

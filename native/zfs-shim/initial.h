@@ -1,5 +1,5 @@
 /*
- * What a new dataset has from the transaction group on that makes it (initial.c), for what makes datasets.
+ * The initial state of a new dataset (initial.c), for the functions that create datasets.
  */
 #ifndef BH_INITIAL_H
 #define	BH_INITIAL_H
@@ -17,8 +17,8 @@ typedef struct bh_initial {
 } bh_initial_t;
 
 /*
- * dataset.c: turns properties into what the property layer stores, and limits apart from it, if a dataset of the type
- * can have them. `pool` may be any dataset of it. On an error `bad` names the property.
+ * dataset.c: converts properties to the form of the property layer, with limits separated, if a dataset of the type can
+ * have them. `pool` may be any dataset of it. On an error `bad` names the property.
  */
 int bh_properties_check(const char *pool, zfs_type_t type, nvlist_t *properties,
     nvlist_t *plain, nvlist_t *special, char *bad, uint64_t bad_size);
@@ -26,7 +26,7 @@ int bh_properties_check(const char *pool, zfs_type_t type, nvlist_t *properties,
 /* Fills `initial`, both lists of which are empty, for a dataset that begins with `referenced` bytes. */
 int bh_initial_check(const char *name, zfs_type_t type, nvlist_t *properties,
     uint64_t referenced, const bh_initial_t *initial, char *bad, uint64_t bad_size);
-/* In the transaction that makes the dataset. */
+/* Called in the transaction that creates the dataset. */
 void bh_initial_set(dsl_dataset_t *ds, const bh_initial_t *initial, dmu_tx_t *tx);
 void bh_initial_free(const bh_initial_t *initial);
 

@@ -1,7 +1,6 @@
 /*
- * The intent log of a volume: which records a write leaves, how their data is fetched when a
- * flush comes, and how they are replayed. The records are exactly those of a zvol, so that this
- * program and kernel ZFS replay each other's logs.
+ * The intent log of a volume: the records of a write, the collection of their data at a flush, and their replay. The
+ * records are exactly those of a zvol, so that this software and kernel ZFS replay each other's logs.
  */
 #include "volume_impl.h"
 #include "replay.h"
@@ -17,20 +16,20 @@
 #include <stdlib.h>
 
 /*
- * What a client may take for a sector: it must not tear, not even in a write that was never
- * acknowledged. The library cuts records anywhere to fill log blocks, but never one this small.
+ * The maximum sector size of a client: a sector must not tear, not even in a write that was never acknowledged. The
+ * library splits records anywhere to fill log blocks, but never one this small.
  */
 #define	BH_SECTOR_BYTES_MAX		4096ULL
-/* Bytes of clones that a transaction is told of by one call. */
+/* Bytes of clones that one call declares to a transaction. */
 #define	BH_HELD_BYTES_MAX		(1ULL << 30)
 
 /*
- * Called by the log while a flush collects records: fetches what a record's bytes are now.
+ * Called by the log while a flush collects records: fetches the current bytes of a record.
  *
- * All our records are of this one kind (WR_NEED_COPY). A record that carried a copy (WR_COPIED),
- * or a free, could not be mixed with records that point at a whole block (WR_INDIRECT): the
- * library writes such a block once per transaction group, with its newest contents, at the place
- * of its first record, and leaves later records out; replay then ends with what stands between.
+ * All our records are of this one kind (WR_NEED_COPY). A record with a copy (WR_COPIED), or a free, could not be mixed
+ * with records that refer to a whole block (WR_INDIRECT): the library writes such a block once per transaction group,
+ * with its newest contents, at the position of its first record, and omits later records; replay then finishes with the
+ * records in between.
  */
 static int
 get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
@@ -48,7 +47,7 @@ get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
 	return (error);
 }
 
-/* The log, opened by whoever needs it first. */
+/* The log, opened by its first user. */
 zilog_t *
 bh_log_open(bh_volume_t *volume)
 {
@@ -93,7 +92,7 @@ bh_log_record(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 	dsl_pool_wrlog_count(log->zl_dmu_pool, length, tx->tx_txg);
 }
 
-/* Tells the log of a write: now, or when a flush comes. */
+/* Logs a write: at once, or at the next flush. */
 void
 bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length)
@@ -115,9 +114,9 @@ log_truncate(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset, uint64_t length
 }
 
 /*
- * Records that an extent was freed, in whole sectors; of those that it shares with others the contents are recorded.
- * A record of a write before this one may bring back a write that came after it: a free of half a sector would
- * then be replayed over half of that write.
+ * Records that an extent was freed, in whole sectors; for shared sectors the contents are recorded. A record of an
+ * earlier write may contain the bytes of a later write: a free of half a sector would then be replayed over half of
+ * that write.
  */
 void
 bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
@@ -141,7 +140,7 @@ bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 		bh_log_write(volume, tx, last, end - last);
 }
 
-/* Makes all records durable, with as much of the work as possible on this thread. */
+/* Commits all records, with as much of the work as possible on this thread. */
 void
 bh_log_commit(bh_volume_t *volume)
 {
@@ -152,8 +151,8 @@ bh_log_commit(bh_volume_t *volume)
 }
 
 /*
- * A log without blocks gets its first one with a transaction group, which the first commit waits for. Whoever
- * expects commits lets the log begin before: with a record that an extent of no length was freed.
+ * A log without blocks allocates its first one in a transaction group, which delays the first commit. A caller that
+ * expects commits starts the log in advance, with a record of an empty free.
  */
 int
 bh_log_begin(bh_volume_t *volume)
@@ -183,8 +182,8 @@ replayed(bh_volume_t *volume, int error)
 }
 
 /*
- * Writes what a record says, or several together. `marked`: they need not be replayed again once this is on disk.
- * What a record holds was acknowledged, so it is written even if others have filled the pool since.
+ * Applies one record, or several together. `marked`: they need not be replayed again once this is on disk. The contents
+ * of a record were acknowledged, so they are written even if the pool has filled up since.
  */
 static int
 replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
@@ -208,8 +207,8 @@ replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
 }
 
 /*
- * Writes what was gathered.  The record that is being replayed is another one, so no mark is set: if nothing
- * after it gets one, these are replayed again.
+ * Applies the gathered records. The record that is being replayed is a different one, so no mark is set: without a
+ * later mark, these are replayed again.
  */
 static int
 replay_gathered(void *arg)
@@ -263,8 +262,8 @@ bytes_inside(const bh_volume_t *volume, uint64_t offset, uint64_t length)
 }
 
 /*
- * What a record writes: its own bytes, or, without any, a whole block that the library has put behind it. EINVAL: it
- * claims more bytes than there are.
+ * The data of a record: its own bytes, or, without any, a whole block that the library has appended. EINVAL: it claims
+ * more bytes than there are.
  */
 static int
 written_range(const lr_write_t *record, uint64_t *offset, uint64_t *length)
@@ -434,7 +433,7 @@ replay_refuse(void *arg, void *raw, boolean_t byteswap)
 	return (replayed(arg, ENOTSUP));
 }
 
-/* Whether an error ends the walk along a log as its end does: the next block was not written. */
+/* Whether an error terminates the walk along a log like its regular end: the next block was not written. */
 static boolean_t
 is_end_of_log(int error)
 {
@@ -442,9 +441,9 @@ is_end_of_log(int error)
 }
 
 /*
- * Comes before the library's own.  It claims the blocks of a log up to the first that cannot be read, and makes that the
- * end.  The import has walked along the log before and refused one that cannot be read, so a device has failed since. Before
- * the claim is on disk the process can still end, and the next import look again.
+ * Interposes the library's function. It claims the blocks of a log up to the first unreadable one, and truncates the
+ * log there. The import has walked the log before and refused an unreadable one, so a device has failed since. Until
+ * the claim is on disk the process can still terminate, and the next import walks again.
  */
 int
 zil_claim(dsl_pool_t *dp, dsl_dataset_t *ds, void *tx)
@@ -466,8 +465,8 @@ zil_claim(dsl_pool_t *dp, dsl_dataset_t *ds, void *tx)
 }
 
 /*
- * Replays what the last owner acknowledged but did not get into a transaction group.  ENOTRECOVERABLE if a record, or
- * a block of the log, cannot be read; then the volume lacks acknowledged writes, and the log stays.
+ * Replays the writes that the last owner acknowledged and that are not in a synced transaction group. ENOTRECOVERABLE
+ * if a record, or a block of the log, cannot be read; then the volume misses acknowledged writes, and the log stays.
  */
 int
 bh_log_replay(bh_volume_t *volume)
@@ -477,9 +476,8 @@ bh_log_replay(bh_volume_t *volume)
 
 	if ((header->zh_flags & ZIL_REPLAY_NEEDED) == 0) {
 		/*
-		 * The last owner may have died after it made the first block
-		 * of a log and before it had anything to put there. Import has
-		 * claimed that block; the log can only begin anew without it.
+		 * The last owner may have died after it allocated the first block of a log and before it had any record for it. The
+		 * import has claimed that block; the log can only restart without it.
 		 */
 		volume->bv_log_retired = zil_destroy(
 		    dmu_objset_zil(volume->bv_os), B_TRUE);

@@ -1,6 +1,6 @@
 /*
- * What the shim's own files share.  The library's headers are included here and nowhere else
- * before shim.h, because libspl shadows some system headers.
+ * Shared by the shim's own files. The library's headers are included here and nowhere else before shim.h, because
+ * libspl shadows some system headers.
  */
 #ifndef BULKHEAD_ZFS_SHIM_INTERNAL_H
 #define	BULKHEAD_ZFS_SHIM_INTERNAL_H
@@ -17,44 +17,45 @@
 
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
-/* Whether such a leaf, which is open, is on another machine. */
+/* Whether such a leaf, which is open, is on another host. */
 boolean_t bh_device_is_far(const vdev_t *vd);
 
 /* device.c: the library has changed the state of a leaf, and has the states of the pool's devices locked. */
 void bh_device_state_changed(vdev_t *vd);
 
 /*
- * given_up.c: whether a leaf failed a flush, and that is not on record yet. The second one waits until all that
- * the pool has given up is on record.
+ * given_up.c: whether a leaf failed a flush that is not on record yet. The second function blocks until all given-up
+ * leaves of the pool are on record.
  */
 boolean_t bh_is_given_up(const vdev_t *vd);
 void bh_given_up_await(spa_t *spa);
-/* The first leaf of the pool for which commits wait so, and since when, in seconds since 1970; 0 if none. Never waits. */
+/* The first leaf of the pool that blocks commits this way, and since when, in seconds since 1970; 0 if none. Never
+ * blocks. */
 uint64_t bh_given_up_first(const spa_t *spa, uint64_t *since_s);
 
 /*
- * log_gaps.c: waits until the logs of the pool have no block before their end that could not be written; notes such a
- * block, which the group that is open now ends.
+ * log_gaps.c: blocks until the logs of the pool have no gap of a failed block; notes such a gap, which the open
+ * group closes.
  */
 void bh_log_gaps_await(spa_t *spa);
 void bh_log_gap_note(spa_t *spa);
 
-/* failed_writes.c: sees to what a write that a leaf failed may leave behind. */
+/* failed_writes.c: handles the consequences of a write that failed on a leaf. */
 void bh_failed_write_note(zio_t *zio);
 
 /* Notes in memory that a leaf is missing the groups from `since` to `last`, at once, however many they are. */
 void bh_note_range(vdev_t *vd, uint64_t since, uint64_t last);
 
 /*
- * given_up.c: gives a leg up that the record of its pool does without, with all since a transaction group; and notes
- * that a leaf is missing what was written since one, up to the one that is open.
+ * given_up.c: marks as given up a leg that its pool's record excludes, with all data since a transaction group; and
+ * adds the groups since a given one, up to the open one, to a leaf's DTL.
  */
 void bh_give_up_leg(uint64_t pool, uint64_t guid, uint64_t since);
 int bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since);
 
 /*
- * standing.c: notes what became of an I/O of a leaf; whether a suspended pool may go on with the devices that
- * answer, as none of the others may alone hold what anybody was told; the leaves, and those that hold all of that.
+ * standing.c: records the result of an I/O of a leaf; whether a suspended pool may resume with the devices that
+ * respond, because no other device alone has acknowledged data; the leaves, and those with all acknowledged data.
  */
 void bh_standing_note(const zio_t *zio);
 /* The transaction group that is open now; 0 while the pool has none. */
@@ -70,16 +71,16 @@ boolean_t bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void 
 int bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag);
 void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
 
-/* dataset.c: what a volume takes when all of it is written. */
+/* dataset.c: the space of a volume that is written completely. */
 uint64_t bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copies);
 
 /* interpose.c: the library's own definition, which ours comes before. */
 void *bh_library_function(const char *name);
 
-/* space_estimate.c: a device is being opened; by what is above it dirty data is expected to take more. */
+/* space_estimate.c: a device is being opened; depending on its parents, the space estimate for dirty data grows. */
 void bh_space_note_device(const vdev_t *leaf);
 
-/* crash_report.c: a fault is told to stderr, with its place, before it ends the process. */
+/* crash_report.c: reports a fault on stderr, with its location, before it terminates the process. */
 void bh_last_words_prepare(void);
 
 /* quick_import.c: leave the walks of all datasets at an import to the library. */
@@ -88,7 +89,8 @@ extern boolean_t bh_library_walks;
 /* import_config.c: spa_import(), with the configuration written once. */
 int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags);
 
-/* copies.c: what labels say of the import and of copies; notes, before the first transaction group, what devices lack. */
+/* copies.c: the entries of the import and of copies in labels; adds, before the first transaction group, the missing
+ * data of devices to their DTLs. */
 void bh_copies_add_to_label(nvlist_t *label);
 void bh_copies_note_behind(spa_t *spa);
 
@@ -102,33 +104,33 @@ void bh_unopened_end(nvlist_t *config);
 /* label_note.c: the next labels of the pool have this note. */
 int bh_write_label_note(spa_t *spa, const char *text);
 
-/* volume.c: whether it is what the reads of one bh_read_finish() are below. */
+/* volume.c: whether it is the parent of the reads of one bh_read_finish(). */
 boolean_t bh_is_read_root(const zio_t *zio);
-/* waits.c: what was done before is on disk on return; spa_export(), which waits for no more than that. */
+/* waits.c: all earlier changes are on disk on return; spa_export() with that shorter wait. */
 void bh_wait_until_written(dsl_pool_t *dp);
 int bh_export(const char *pool, boolean_t force);
 
 /*
- * in_place.c: between begin and end the calling thread commits an intent log, and carries out
- * itself what the library would hand to other threads.
+ * in_place.c: between begin and end the calling thread commits an intent log, and runs the steps itself that the
+ * library would pass to other threads.
  */
 void bh_in_place_begin(void);
 void bh_in_place_end(void);
 boolean_t bh_in_place_is_committing(void);
 /*
- * Between these the calling thread reads an intent log, whose blocks can only be found one after
- * the other. It carries out by itself what follows the reading of a block.
+ * Between these the calling thread reads an intent log, which must be read one block after another. It continues after
+ * each block by itself.
  */
 void bh_in_place_walk_begin(void);
 void bh_in_place_walk_end(void);
 /* Whether `zio` is such a reading. */
 boolean_t bh_in_place_is_walked(const zio_t *zio);
-/* Goes on after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
+/* Continues after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
 void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
 
 /*
- * BH_OPENZFS is the version of the headers: 20309 is 2.3.9.  These inner functions changed after
- * 2.3.2; for a version in between, which no Debian has, the compiler says what it is like.
+ * BH_OPENZFS is the version of the headers: 20309 is 2.3.9. These inner functions changed after 2.3.2; for a version in
+ * between, which no Debian release has, the compiler detects which variant applies.
  */
 #if BH_OPENZFS >= 20309
 #define	BH_WHO_ASKS	CRED()
@@ -146,7 +148,7 @@ void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
 #elif defined(ZFS_DEBUG) || defined(DEBUG) || !defined(NDEBUG)
 #error "the library is built without ZFS_DEBUG: structures differ with it"
 #endif
-/* What differs most. A header that decides it in another way must not go unnoticed. */
+/* The structure with the largest difference. A header that decides it differently must cause an error. */
 _Static_assert((sizeof (zfs_refcount_t) == sizeof (uint64_t)) == !BH_LIBRARY_CHECKS, "zfs_refcount_t");
 
 #endif

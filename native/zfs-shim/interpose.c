@@ -19,17 +19,18 @@ bh_library_function(const char *name)
 }
 
 /*
- * The library keeps block buffers that nobody holds for 1/32 of the size that this tells, and keeps
- * that share to itself.  A block without its buffer costs a read three times the work: the buffer is
- * made, filled in from the cache of blocks, and another one dropped for it.  A quarter of the cache
- * it is.  Not more: what these buffers refer to is not given up before they are, in the order of last use and not in the
- * cache's own order of worth, and neither is dirty data, which by default is at most another quarter.  The same bound
- * limits how much a rewinding import verifies at a time, at most half of the cache.
+ * The library caches unused block buffers up to 1/32 of the size that this returns, and that fraction cannot be set.
+ * Without a cached buffer, a read costs three times the work: a buffer is created, filled from the ARC, and another is
+ * evicted for it. This sets it to a quarter of the ARC. A larger share would be harmful: blocks that these buffers
+ * refer to stay in the ARC until the buffers are evicted, in LRU order rather than in the ARC's own order, and so does
+ * dirty data, which by default is at most another quarter. The same bound limits how much a rewinding import verifies
+ * at a time, at most half of the cache.
  *
- * In turns with tgt on a loaded machine with two cores, all at real-time priority, on tmpfs, medians of the ratio to tgt's
- * CPU per operation, together with the congestion control of local connections (protocols/serving/src/stream.rs):
- * 4k random reads at depth 32 0.35 before, 0.23 after; at depth 1 0.48 and 0.43; 1 MiB reads 0.62 and 0.46.
- * `make bench` measures the same points.  Were the function renamed by a later library, only the gain would be lost.
+ * Measured alternately with tgt on a loaded host with two cores, all at real-time priority, on tmpfs, medians of the
+ * ratio to tgt's CPU per operation, together with the congestion control of local connections
+ * (protocols/serving/src/stream.rs): 4k random reads at depth 32 0.35 before, 0.23 after; at depth 1 0.48 and 0.43; 1
+ * MiB reads 0.62 and 0.46. `make bench` measures the same points. Were the function renamed by a later library, only
+ * the gain would be lost.
  */
 #define	BH_BUFFERED_SHARE_FACTOR	8
 
@@ -40,9 +41,9 @@ arc_target_bytes(void)
 }
 
 /*
- * Waits with a deadline.  The library's own count on the wall clock: setting it back by an hour
- * would stop transaction groups for an hour, setting it forward make a live pool's heartbeat look
- * late.  The library's times are on the monotonic clock already.
+ * A wait with a deadline. The library's own function uses the wall clock: setting it back by an hour would stop
+ * transaction groups for an hour, setting it forward would let a live pool's heartbeat appear
+ * late. The library's times are already those of the monotonic clock.
  */
 static int
 wait_until(kcondvar_t *cv, kmutex_t *mp, hrtime_t deadline_ns)
@@ -84,8 +85,8 @@ cv_timedwait_hires(kcondvar_t *cv, kmutex_t *mp, hrtime_t time, hrtime_t resolut
 }
 
 /*
- * Random bytes.  The library's own reads /dev/urandom for eight bytes at a time; this takes some
- * hundred at a time from the system and keeps them per thread.
+ * Random bytes. The library's own reads /dev/urandom for eight bytes at a time; this reads some hundred at a time from
+ * the system and caches them per thread.
  */
 int
 random_get_pseudo_bytes(uint8_t *out, size_t length)
@@ -103,7 +104,7 @@ random_get_pseudo_bytes(uint8_t *out, size_t length)
 		size_t count = MIN(length, left);
 
 		memcpy(out, stock + sizeof (stock) - left, count);
-		/* Nobody gets the same bytes again, not even out of a crash dump. */
+		/* No byte is used twice, nor readable in a crash dump. */
 		memset(stock + sizeof (stock) - left, 0, count);
 		left -= count;
 		out += count;
@@ -113,9 +114,9 @@ random_get_pseudo_bytes(uint8_t *out, size_t length)
 }
 
 /*
- * Whether a buffer is one piece of memory.  The library's own puts every larger buffer together
- * from pages, whatever the tunable says: an allocation for each 4 KiB, and a copy of every block
- * on its way into the cache, which cannot share memory of another shape with who wrote or reads.
+ * Whether a buffer is contiguous memory. The library's own function builds every larger buffer from pages, whatever the
+ * tunable: an allocation for each 4 KiB, and a copy of every block on its way into the ARC, which cannot share memory
+ * of another layout with a reader or writer.
  */
 boolean_t
 abd_size_alloc_linear(size_t size)
@@ -124,9 +125,8 @@ abd_size_alloc_linear(size_t size)
 }
 
 /*
- * Settings of jemalloc.  What is given back stays mapped for a minute, for the system to take when
- * it wants memory: the buffers of the next burst of writes cost no page faults then.  Huge pages,
- * where the system allows to ask for them: the page faults of filling a cache were a third of the
- * CPU that the start of a pool of a thousand volumes took.
+ * Settings of jemalloc. Freed memory stays mapped for a minute, and the system can reclaim it: the buffers of the next
+ * burst of writes then cause no page faults. Huge pages, where the system allows madvise: the page faults of filling a
+ * cache were a third of the CPU time of starting a pool with a thousand volumes.
  */
 const char *malloc_conf = "muzzy_decay_ms:60000,thp:always";

@@ -1,20 +1,20 @@
 /*
  * Changes of keys, and promotions of encrypted clones, that the library would end the process at.
  *
- * The library changes the key of a whole tree in one task: of a dataset, of what shares its key below
- * it, and of what is below their clones. It takes for granted that each of their keys opens, and that the walk
- * ends. A key does not open when a copy received it anew, wrapped by another one than the one that is loaded; the walk does
- * not end when a clone is below what it is a clone of. Here the walk is made once before, within the task's check.
+ * The library changes the key of a whole tree in one task: of a dataset, of its children that share the key, and of the
+ * children of their clones. It assumes that each of their keys opens, and that the walk terminates. A key does not open
+ * when a copy received it again, wrapped by a key other than the loaded one; the walk does not terminate when a clone
+ * is a descendant of its origin. Here the walk runs once in advance, within the task's check.
  *
- * A promotion passes the ownership of a key to the clone. The library notes that in the pool, and
- * leaves the loaded key with the dataset that had it: what it opens counts as locked from then on, and the
- * key comes back to life, changed or not, when the other one is promoted in its turn. Here it goes along.
+ * A promotion transfers the ownership of a key to the clone. The library records that in the pool, and leaves the
+ * loaded key with the previous owner: the clone's datasets count as locked from then on, and the old key is active
+ * again, changed or not, when the other one is promoted in turn. Here the loaded key moves along.
  *
- * `python3 -m proof.requests --seconds 20 --workers N`, N from 4 to 6, ended a server in 3 of some 130 runs before this.
- * The check has to run in the transaction group that makes the change: a check from outside would look at the pool
- * before other requests come in between. Leaving a key with its former owner would stop the clients of both
- * volumes until somebody loads it anew.  `cargo test -p zpool --test key_changes` has each of the cases, and requests at
- * random (ROUNDS=n SEED=s) after which every key must open what it is said to open.
+ * Before this, `python3 -m proof.requests --seconds 20 --workers N`, N from 4 to 6, aborted a server in 3 of some 130
+ * runs. The check must run in the transaction group of the change: a separate check would see the pool before other
+ * requests intervene. Leaving a key with its former owner would stop the clients of both volumes until it is loaded
+ * again. `cargo test -p zpool --test key_changes` has each of the cases, and random requests (ROUNDS=n SEED=s) after
+ * which every key must open the datasets that report it.
  */
 #include "internal.h"
 #include "keys.h"
@@ -30,7 +30,7 @@
 /* How deep children and clones of children may go: the library's walk has one frame for each. */
 #define	DEPTH_MAX	256
 
-/* The task that the library is asked for by the calling thread, and what it is to be asked besides. */
+/* The calling thread's task, and its additional parameters. */
 typedef struct change {
 	const char *c_name;
 	dsl_checkfunc_t *c_check;
@@ -47,7 +47,7 @@ typedef struct seen {
 
 typedef struct key_tree {
 	dsl_pool_t *kt_pool;
-	/* Whose key is changed. */
+	/* The dataset of the changed key. */
 	uint64_t kt_owner;
 	avl_tree_t kt_seen;
 } key_tree_t;
@@ -134,7 +134,7 @@ check_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth)
 	return (error == ENOENT ? 0 : error);
 }
 
-/* Goes where the library will go. A clone has its origin's key: only what is below it is looked at. */
+/* Follows the library's walk. A clone has its origin's key: only its children are checked. */
 static int
 check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth)
 {
@@ -203,7 +203,7 @@ sync_change(void *arg, dmu_tx_t *tx)
 	change->c_sync(change->c_arg, tx);
 }
 
-/* Comes before the library's own: a change of a key has more to be checked. */
+/* Interposes the library's function: a change of a key has more to be checked. */
 int
 dsl_sync_task(const char *pool, dsl_checkfunc_t *check, dsl_syncfunc_t *sync,
     void *arg, int blocks, zfs_space_check_t space)
@@ -232,7 +232,7 @@ bh_change_key(const char *name, dsl_crypto_params_t *params)
 	return (error);
 }
 
-/* The loaded key of one encryption root becomes that of another; nobody can look meanwhile. */
+/* Moves the loaded key of one encryption root to another; no lookup can run concurrently. */
 static void
 pass_key(spa_t *spa, uint64_t from, uint64_t to)
 {
@@ -252,7 +252,7 @@ pass_key(spa_t *spa, uint64_t from, uint64_t to)
 	rw_exit(&keys->sk_wkeys_lock);
 }
 
-/* Comes before the library's own, and is called with the pool's configuration held alone. */
+/* Interposes the library's function, and is called with the pool's configuration held alone. */
 void
 dsl_dataset_promote_crypt_sync(dsl_dir_t *target, dsl_dir_t *origin,
     dmu_tx_t *tx)

@@ -1,13 +1,13 @@
 /*
- * Lets go of the keys of encrypted datasets, one thread after the other.
+ * Releases the keys of encrypted datasets, one thread after another.
  *
- * The library counts who uses a dataset's key. Whoever is the last one to let go takes the key out of the list of
- * keys, in two steps; a thread that finds the key in the list in between, uses it and lets go of it
- * takes itself for the last one as well, and frees it a second time. Where datasets stay mounted that hardly
- * happens. Here each look at a volume that nobody has open uses its key for a moment, and lists, metrics and schedules look
- * at the same time.
+ * The library counts the users of a dataset's key. The last one removes the key from the list of keys, in two steps; a
+ * thread that finds the key in the list in between, and then releases it, also counts as the last one, and frees it a
+ * second time. With mounted datasets that hardly happens. Here each read of the state of a volume that is not open uses
+ * its key for a short time, and lists, metrics and schedules do so concurrently.
  *
- * Who holds the lock waits for no device: it covers no more than the library's own locks of its keys, which are taken inside.
+ * The holder of the lock does not wait for a device: it covers no more than the library's own locks of its keys, which
+ * are acquired inside.
  *
  * Without this the server of `make requests` ended with SIGSEGV about once in two hundred runs.
  * `cargo test -p zpool --test encryption many_who_look` shows it: without the lock the library ended the process in one of nine runs.
@@ -19,7 +19,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 void
 key_mapping_rele(spa_t *spa, dsl_key_mapping_t *mapping, const void *tag)
 {

@@ -1,8 +1,8 @@
 /*
- * Keys of encrypted datasets: loading, forgetting and changing them, and what is known of them.
+ * Keys of encrypted datasets: loading, unloading and changing them, and their state.
  *
- * The library keeps a wrapping key for each encryption root, and copies it when it is given one;
- * whoever gives it wipes the original.
+ * The library stores a copy of the wrapping key for each encryption root; the caller erases the
+ * original.
  */
 #include "directory.h"
 #include "keys.h"
@@ -40,7 +40,7 @@ make_params(dcp_cmd_t command, const bh_new_key_t *key,
 		error = EINVAL;
 	if (error == 0 && suite == ZIO_CRYPT_OFF)
 		error = EINVAL;
-	/* A changed key opens what is encrypted in the same way as ever. */
+	/* A changed key opens data that is encrypted with an unchanged data key. */
 	if (command == DCP_CMD_NONE)
 		fnvlist_add_uint64(properties,
 		    zfs_prop_to_name(ZFS_PROP_ENCRYPTION), suite);
@@ -97,7 +97,7 @@ bh_key_owner(dsl_dir_t *dd)
 	    kept(dd, DSL_CRYPTO_KEY_ROOT_DDOBJ));
 }
 
-/* Visits what is known of one dataset. The pool's configuration is held. */
+/* Visits the key state of one dataset. The pool's configuration is held. */
 static void
 visit_one(dsl_dir_t *dd, bh_key_visitor_t *visit, void *arg)
 {

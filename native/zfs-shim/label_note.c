@@ -1,14 +1,14 @@
 /*
  * A note in the labels of a pool's devices, a list of those that have failed, and the number of the record of its legs.
  *
- * Whoever is about to open a pool reads its labels long before he can read anything in it.  What he should
- * know as early as that stands there as one more text beside the library's own.  Every other reader looks for the
- * names that it knows, and a pool that other software opens loses the note with the next label.
+ * An importer reads the labels of a pool long before it can read any other part of it. Information for that early stage
+ * is stored as one more text next to the library's own entries. Every other reader finds entries by known names, and
+ * a pool that other software opens loses the note with the next label.
  *
- * The library's labels tell of some ways to fail only, and it writes none when a device fails: whoever finds the other
- * devices alone could not know that they are the newer ones.  So each change of a device's state is
- * written to the labels of all, with the next transaction group.  A device that comes back is off the list
- * before it holds what it missed: the group that begins its resilver writes the labels.
+ * The library's labels describe only some kinds of failure, and it writes none when a device fails: a head that finds
+ * only the other devices could not detect that they are the newer ones. So each change of a device's state is written
+ * to the labels of all, with the next transaction group. A device that returns is removed from the list before its
+ * missing data is copied: the group that begins its resilver writes the labels.
  */
 #include "internal.h"
 
@@ -32,7 +32,7 @@ bh_label_record(uint64_t number)
 	__atomic_store_n(&record, number, __ATOMIC_RELEASE);
 }
 
-/* Who finds such a device opens the pool by its record only, wherever the device is. */
+/* If such a device is found, the pool is opened only by its record, wherever the device is. */
 static void
 add_record(nvlist_t *label)
 {
@@ -89,7 +89,7 @@ list_failed(vdev_t *vd, uint64_t *out, uint_t room)
 	return (count);
 }
 
-/* More would not fit beside the rest; one that is left out counts as possibly newer. */
+/* More would not fit into the label; an omitted one counts as possibly newer. */
 #define	BH_FAILED_MAX	256
 
 static void
@@ -104,8 +104,8 @@ add_failed(const spa_t *spa, nvlist_t *label)
 }
 
 /*
- * Groups whose devices were removed.  None of their labels is left, and without this list they would count as missing at
- * each start, and be waited for.
+ * Groups that were removed. They have no labels left, and without this list they would count as missing at each start,
+ * which would wait for them.
  */
 static void
 add_removed(const spa_t *spa, nvlist_t *label)
@@ -123,8 +123,8 @@ add_removed(const spa_t *spa, nvlist_t *label)
 }
 
 /*
- * Comes before the library's own, which does nothing in user space.  It is called for each device whose state
- * has changed, by whoever has the states locked.
+ * Interposes the library's function, which does nothing in user space. It is called for each device with a changed
+ * state, by a caller that has the states locked.
  */
 void
 zfs_post_state_change(spa_t *spa, vdev_t *vd, uint64_t before)
@@ -143,7 +143,7 @@ zfs_post_state_change(spa_t *spa, vdev_t *vd, uint64_t before)
 		bh_log_gap_note(spa);
 	for (uint64_t c = 0; c < root->vdev_children; c++)
 		vdev_state_dirty(root->vdev_child[c]);
-	/* At once: who takes the pool over a moment later has to know. */
+	/* At once: a head that imports the pool shortly after needs it. */
 	if (!dsl_pool_config_held(dp))
 		txg_kick(dp, __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
 }
@@ -156,7 +156,7 @@ spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 
 	/* With a device of its own it is a label, without one a description of the pool. */
 	if (config != NULL && vd != NULL && vd != spa->spa_root_vdev) {
-		/* Free for any host it is with the last groups only, which are still to come: waits.c. */
+		/* The pool is free for any host only with the last groups, which are still pending: waits.c. */
 		if (spa->spa_state == POOL_STATE_EXPORTED &&
 		    spa->spa_final_txg == UINT64_MAX)
 			fnvlist_add_uint64(config, ZPOOL_CONFIG_POOL_STATE,

@@ -1,10 +1,10 @@
 /*
- * Legs: leaves of which a record outside the pool says whether they hold everything.
+ * Legs: leaves that have a record outside the pool of whether their data is complete.
  *
- * A leaf that failed is taken out of that record before the library hears of an error: a write that it lacks counts
- * only then.  Until then the library must neither fault the leaf nor stop writing to it, so it is not probed.  Reads go
- * to other leaves at once.  After that the leaf is given up like one that failed a flush (given_up.c): it gets no more
- * I/O, and is missing everything since the group that the record names.
+ * A failed leaf is removed from that record before the library receives an error: only then may a write that it misses
+ * be acknowledged. Until then the library must neither fault the leaf nor stop writing to it, so it is not probed.
+ * Reads are sent to other leaves at once. After that the leaf is given up like one with a failed flush (given_up.c): it
+ * gets no more I/O, and misses all data since the group in the record.
  */
 #include "internal.h"
 
@@ -25,7 +25,7 @@ static struct {
 	uint32_t fl_count;
 } failed = { .fl_mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Its place, or the number of those that are listed. The caller has the mutex. */
+/* Its index, or the number of listed ones. The caller has the mutex. */
 static uint32_t
 place_of(uint64_t guid)
 {
@@ -85,7 +85,7 @@ bh_leg_used_again(uint64_t guid)
 	forget_failed(guid);
 }
 
-/* Comes before the library's own, which faults a leaf that it cannot read or write. */
+/* Interposes the library's function, which faults a leaf that it cannot read or write. */
 zio_t *
 vdev_probe(vdev_t *vd, zio_t *zio)
 {
@@ -97,8 +97,8 @@ vdev_probe(vdev_t *vd, zio_t *zio)
 }
 
 /*
- * The error of a read makes the library ask another leaf, and one of a repair of what it read there leaves
- * everything as it is.  Any other error is taken for a write that the leaf lacks, or is forgotten.
+ * The error of a read causes the library to read from another leaf, and an error of the repair of such a block has no
+ * effect. Any other error is treated as a write that the leaf misses, or is ignored.
  */
 uint32_t
 bh_io_is_binding(struct bh_io *io)
@@ -113,7 +113,7 @@ bh_io_is_binding(struct bh_io *io)
 void
 bh_io_read_elsewhere(struct bh_io *io)
 {
-	/* As the library's own probe says it; opening the leaf anew takes it back. */
+	/* As set by the library's own probe; reopening the leaf clears it. */
 	((zio_t *)io)->io_vd->vdev_cant_read = B_TRUE;
 }
 
@@ -230,7 +230,7 @@ seal_label(vdev_phys_t *phys, uint64_t offset)
 }
 
 /*
- * A device that takes the place of a leg has no label, and the library opens none without.  What it writes there itself
+ * A device that replaces a leg has no label, and the library opens none without one. The label that it writes itself
  * later replaces this.
  */
 int32_t

@@ -56,13 +56,13 @@ visit_object(struct dl_phdr_info *object, size_t size, void *arg)
 	return (1);
 }
 
-/* Where the library is loaded that this process calls; NULL if nobody can say. */
+/* The address of the library that this process calls; NULL if unknown. */
 static const void *
 library_base(void)
 {
 	Dl_info library;
 
-	/* A function that nobody stands in front of. */
+	/* A function that is not interposed. */
 	if (dladdr(bh_library_function("spa_open"), &library) == 0)
 		return (NULL);
 	return (library.dli_fbase);
@@ -83,11 +83,11 @@ bh_library_build_id(uint8_t *out, uint64_t bytes_max, uint64_t *length)
 int32_t
 bh_library_has_checks(void)
 {
-	/* A function where references are tracked, which takes ZFS_DEBUG; a macro of atomic additions elsewhere. */
+	/* A function if references are tracked, which requires ZFS_DEBUG; otherwise a macro of atomic additions. */
 	void *add = dlsym(RTLD_NEXT, "zfs_refcount_add");
 	Dl_info owner;
 
-	/* Of this library: another one may be loaded behind it. */
+	/* In this library: a second one may be loaded after it. */
 	return (add != NULL && dladdr(add, &owner) != 0 && owner.dli_fbase == library_base());
 }
 
@@ -99,7 +99,7 @@ bh_library_version(char *out, uint64_t bytes_max)
 	if (teller == NULL)
 		return (ENOENT);
 	const char *(*version)(void) = dlsym(teller, "zfs_version_userland");
-	/* It stays: what it has started ends with the process. */
+	/* It stays loaded until the process exits, because it has started threads. */
 	if (version == NULL)
 		return (ENOENT);
 	(void) strlcpy(out, version(), bytes_max);

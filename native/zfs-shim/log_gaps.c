@@ -1,13 +1,13 @@
 /*
  * Blocks of an intent log that could not be written, or for which there was no space.
  *
- * A log is a chain: whoever reads it after a crash ends at the first block that is not there.  The library has those
- * who wait for such a block wait for transaction groups instead.  It goes on with the chain behind the block, though,
- * and tells others that their records are durable there.  That is so only when the group that was open at the failure
- * is on disk: with that group the chain begins behind the block.  So every commit of the pool waits for it.
+ * A log is a chain: a reader after a crash stops at the first missing block. If a block fails, the library has the
+ * waiting commits wait for transaction groups instead. But it continues the chain after the block, and acknowledges
+ * later commits there. These are durable only when the group that was open at the failure is on disk: with that group
+ * the chain starts after the block. So every commit of the pool must wait for it.
  *
- * The same holds where one leaf of several failed to write a block.  No list of what the leaf is missing has the blocks of a
- * log: whoever starts with that leaf alone, while the others are late, would take the log for ended there.
+ * The same applies if one leaf of several failed to write a block. The leaf's DTL does not include the blocks of a log:
+ * a start with that leaf alone, while the rest is late, would treat the log as complete there.
  */
 #include "internal.h"
 
@@ -22,7 +22,7 @@
 typedef struct gap {
 	struct gap *g_next;
 	uint64_t g_pool;
-	/* The transaction group that ends it. */
+	/* The transaction group that closes it. */
 	uint64_t g_txg;
 } gap_t;
 
@@ -31,7 +31,7 @@ static gap_t *gaps;
 /* How many there are; read without the mutex. */
 static uint32_t gap_count;
 
-/* What the library does when a block was written, or was not: the same for all. */
+/* The library's completion of a written or failed block, the same for all. */
 static zio_done_func_t *library_done;
 
 /* The caller has the mutex. */
@@ -66,7 +66,7 @@ bh_log_gap_note(spa_t *spa)
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
-/* Before anybody is told: a commit whose block comes later ends later. */
+/* Before any acknowledgement: a commit with a later block completes later. */
 static void
 log_block_done(zio_t *zio)
 {
@@ -75,7 +75,7 @@ log_block_done(zio_t *zio)
 	library_done(zio);
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 zio_t *
 zio_rewrite(zio_t *parent, spa_t *spa, uint64_t txg, blkptr_t *bp, abd_t *data, uint64_t size,
     zio_done_func_t *done, void *private, zio_priority_t priority, zio_flag_t flags, zbookmark_phys_t *bookmark)
@@ -92,7 +92,7 @@ zio_rewrite(zio_t *parent, spa_t *spa, uint64_t txg, blkptr_t *bp, abd_t *data, 
 	return (library(parent, spa, txg, bp, data, size, done, private, priority, flags, bookmark));
 }
 
-/* Comes before the library's own.  A block for which there is no space is not written, and nobody else hears of that. */
+/* Interposes the library's function. A block without space is not written, and no other code is notified. */
 int
 zio_alloc_zil(spa_t *spa, objset_t *os, uint64_t txg, blkptr_t *new_bp, uint64_t size, boolean_t *slog)
 {

@@ -1,21 +1,21 @@
 /*
  * Records of intent logs as they are read: from the disks, where another system may have written them.
  *
- * The library checks that a record ends within its block. That it is long enough for what it says, and that each has a higher
- * number than the one before, it takes for granted, and the process ends otherwise: at each import, which is where logs are read first. Here
- * such a log is one that cannot be read.
+ * The library checks that a record fits into its block. But it assumes that a record is long enough for its fields, and
+ * that sequence numbers increase, and otherwise aborts the process: at each import, which is the first reader of logs.
+ * Here such a log is treated as unreadable.
  */
 #include "internal.h"
 
 #include <sys/zil_impl.h>
 
-/* One walk along a log: what the caller passes to the library. */
+/* One walk along a log: the caller's arguments to the library. */
 typedef struct walk {
 	zil_parse_blk_func_t *w_block;
 	zil_parse_lr_func_t *w_record;
 	void *w_arg;
 	uint64_t w_last;
-	/* Encrypted records are plain but for what they are about. */
+	/* Encrypted records are in plain text except for their payload. */
 	boolean_t w_is_plain;
 } walk_t;
 
@@ -71,7 +71,7 @@ visit_record(zilog_t *log, const lr_t *record, void *arg, uint64_t group)
 	return (walk->w_record(log, record, walk->w_arg, group));
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 int
 zil_parse(zilog_t *log, zil_parse_blk_func_t *block, zil_parse_lr_func_t *record,
     void *arg, uint64_t group, boolean_t decrypt)

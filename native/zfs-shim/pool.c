@@ -1,5 +1,5 @@
 /*
- * Pools: what the ioctl layer of the kernel module would do, which the library lacks.
+ * Pools: the functions of the kernel module's ioctl layer, which the library does not have.
  */
 #include "internal.h"
 
@@ -78,7 +78,7 @@ hold_pool(const char *name, spa_t **spa, const void *tag)
 	return (error == EAGAIN ? spa_open(name, spa, tag) : error);
 }
 
-/* Runs `call` with the pool held open as `spa`, unless `refuse` gives an error. */
+/* Runs `call` with the pool held open as `spa`, unless `refuse` returns an error. */
 #define	BH_WITH_POOL(name, spa, error, refuse, call)		\
 	do {							\
 		(error) = hold_pool((name), &(spa), FTAG);	\
@@ -110,7 +110,7 @@ bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *proper
 	nvlist_t *props = without_cache_file(properties);
 	nvlist_t *root = fnvlist_alloc();
 
-	/* What a POSIX file system at the root of the pool is created with. */
+	/* The creation properties of a POSIX file system at the root of the pool. */
 	fnvlist_add_uint64(root, "version", ZPL_VERSION);
 	fnvlist_add_uint64(root, "normalization", 0);
 	fnvlist_add_uint64(root, "utf8only", 0);
@@ -126,7 +126,7 @@ bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *proper
 /* A list of spares or caches that is larger than this is damaged. */
 #define	BH_AUX_LIST_BYTES_MAX	(16ULL << 20)
 
-/* The list that the pool itself keeps of its spares or caches; NULL if it cannot be read. */
+/* The pool's own list of its spares or caches; NULL if it is unreadable. */
 static nvlist_t *
 read_aux_list(spa_t *spa, uint64_t object)
 {
@@ -204,9 +204,9 @@ load_spares_and_caches(spa_t *spa, nvlist_t *paths)
 }
 
 /*
- * The library can read, before it opens a pool, all that the last three transaction groups wrote, of every
- * dataset, and refuse a pool whose disks have lost some of it: two thirds of a millisecond for each volume that
- * was written to.  Whoever calls knows whether the disks may have lost power since, and whether an older start was asked for.
+ * Before it opens a pool, the library can read all blocks that the last three transaction groups wrote, of every
+ * dataset, and refuse a pool with disks that have lost some of them: two thirds of a millisecond for each written
+ * volume. The caller determines whether the disks may have lost power since, and whether a rewind was requested.
  */
 static void
 choose_start(nvlist_t *config, uint32_t flags)
@@ -246,7 +246,7 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	nvlist_free(props);
 	spa_t *spa;
 	if (error == 0 && spa_open(pool, &spa, FTAG) == 0) {
-		/* From the first moment on: devices may fail before anybody asks for the health. */
+		/* From the start: devices may fail before the first query of the health. */
 		remember_pool(spa);
 		if (spa_writeable(spa))
 			load_spares_and_caches(spa, aux_paths);
@@ -305,8 +305,8 @@ can_be_read(spa_t *spa)
 }
 
 /*
- * EAGAIN if the pool's configuration cannot be read soon.  While devices fail, a change of their
- * states waits for the I/O under way, which waits for the devices, and readers queue up behind it.
+ * EAGAIN if the pool's configuration cannot be read within a short time. While devices fail, a change of their states
+ * blocks on the I/O in flight, which blocks on the devices, and readers queue up after it.
  */
 static int
 refuse_locked(const char *name)
@@ -329,8 +329,8 @@ refuse_locked(const char *name)
 }
 
 /*
- * The library's own list says of a device whether it answers, not whether it holds everything: one that is back is online
- * for some transaction groups before its resilver begins.
+ * The library's own state of a device is whether it responds, not whether it is complete: a returned one is online for
+ * some transaction groups before its resilver begins.
  */
 static void
 add_lacking(const char *name, nvlist_t *status)
@@ -349,8 +349,8 @@ int32_t
 bh_pool_status(const char *name, struct nvlist **out)
 {
 	/*
-	 * The library waits for the configuration with the list of all pools locked. If it had to
-	 * wait for devices there, nobody could ask for the pool's health or resume it.
+	 * The library acquires the configuration with the list of all pools locked. If it had to wait for devices there, no
+	 * request could read the pool's health or resume it.
 	 */
 	int error = refuse_locked(name);
 
@@ -361,11 +361,11 @@ bh_pool_status(const char *name, struct nvlist **out)
 	if (error == 0 && *out != NULL)
 		add_lacking(name, *out);
 
-	/* A pool that cannot be opened still has a configuration, and that is the answer. */
+	/* A pool that cannot be opened still has a configuration, which is the result. */
 	return (*out != NULL ? 0 : error);
 }
 
-/* Adds the defaults of what can be set and is not. */
+/* Adds the defaults of settable properties that are not set. */
 static void
 add_defaults(nvlist_t *properties)
 {
@@ -390,7 +390,7 @@ add_defaults(nvlist_t *properties)
 	}
 }
 
-/* The features that this software knows, named and worded as `zpool get` shows them. */
+/* The features that this software supports, named and described as `zpool get` shows them. */
 static void
 add_features(spa_t *spa, nvlist_t *properties)
 {
@@ -644,7 +644,7 @@ bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t count, uint3
 	return (error);
 }
 
-/* A device that failed a flush is not opened before that is on record. A suspended pool takes no record. */
+/* A device with a failed flush is not opened before that is on record. A suspended pool cannot write a record. */
 static void
 await_records(spa_t *spa)
 {
@@ -657,7 +657,7 @@ clear_errors(spa_t *spa, uint64_t vdev_guid, boolean_t resumes)
 {
 	vdev_t *vd = NULL;
 
-	/* A device that is opened may be read from at once. Whoever resumes has made sure that it lacks nothing. */
+	/* An opened device may be read from at once. A caller that resumes has verified that its data is complete. */
 	if (!resumes && spa_suspended(spa))
 		return (EAGAIN);
 
@@ -676,8 +676,8 @@ clear_errors(spa_t *spa, uint64_t vdev_guid, boolean_t resumes)
 	}
 	vdev_clear(spa, vd);
 	/*
-	 * Waits for no transaction group, nor for the list of pools: whoever has that locked may
-	 * wait for the very I/O that is resumed here.  What changed is written in due course.
+	 * Blocks neither on a transaction group nor on the list of pools: its lock's holder may wait for the very I/O that is
+	 * resumed here. Changed states are written later.
 	 */
 	(void) spa_vdev_state_exit(spa, NULL, 0);
 
@@ -802,7 +802,7 @@ bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary)
 	return (error);
 }
 
-/* Whether the pool needs the device for what it holds: of all others too little can be read. */
+/* Whether the pool needs the device for its data: not enough of the other devices are readable. */
 static int
 refuse_required(spa_t *spa, uint64_t vdev_guid)
 {

@@ -1,6 +1,6 @@
 /*
- * Changes of user properties of several datasets in one transaction group: all of them are there
- * after a crash, or none, and who asks waits for one commit.
+ * Changes of user properties of several datasets in one transaction group: after a crash all or
+ * none of them are present, and the caller needs one commit.
  */
 #include "internal.h"
 
@@ -14,7 +14,7 @@
 
 #include "shim_dataset.h"
 
-/* What a change of one dataset is made of. */
+/* The parts of a change of one dataset. */
 #define	BH_EDIT_SET	"set"
 #define	BH_EDIT_REMOVED	"removed"
 

@@ -1,11 +1,10 @@
 /*
  * Opens a pool of a thousand volumes about as fast as one of a single volume.
  *
- * While it opens a pool, the library visits every dataset four times: to check its name and its
- * intent log, to claim that log's blocks, and to destroy it if a receive left it half-made. Each visit opens
- * the dataset completely, some hundred property lookups (0.7 ms of CPU a volume and visit). The
- * walks are replaced here by one that looks only at the few bytes that decide whether there is
- * anything to do, and goes on to the library's own functions only where there is.
+ * While it opens a pool, the library visits every dataset four times: to check its name and its intent log, to claim
+ * that log's blocks, and to destroy it if a receive left it incomplete. Each visit opens the dataset completely, some
+ * hundred property lookups (0.7 ms of CPU a volume and visit). The walks are replaced here by one that reads only the
+ * few bytes that decide whether there is work, and calls the library's own functions only where there is.
  */
 #include "directory.h"
 
@@ -32,12 +31,12 @@
 /* Set before the first pool is opened. */
 boolean_t bh_library_walks = B_FALSE;
 
-/* What decides about a dataset. */
+/* The deciding fields of a dataset. */
 typedef struct head {
 	uint64_t h_object;
 	uint64_t h_flags;
 	uint64_t h_identity;
-	/* Behind the pool's name; NULL unless names are asked for. */
+	/* After the pool's name; NULL unless names are requested. */
 	char *h_name;
 	blkptr_t h_pointer;
 	/* DMU_OST_NONE until its header was looked at. */
@@ -57,7 +56,7 @@ typedef struct heads {
 	char hs_name[ZFS_MAX_DATASET_NAME_LEN];
 } heads_t;
 
-/* What the first walk of a load found; the others need not walk. One load at a time. */
+/* The result of a load's first walk, so that the later walks can be skipped. One load at a time. */
 static struct {
 	pthread_mutex_t lk_mutex;
 	dsl_pool_t *lk_pool;
@@ -68,8 +67,8 @@ static struct {
 } load_known = { .lk_mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /*
- * What the last import of this process found, for who asks first thing afterwards. No log appears
- * later that has to be replayed, so the datasets that may have one do not become more.
+ * The result of this process's last import, for the first query after it. No log appears later that must be replayed,
+ * so the set of datasets that may have one does not grow.
  */
 static struct {
 	pthread_mutex_t af_mutex;
@@ -81,7 +80,7 @@ static struct {
 	uint64_t af_volume_count;
 } at_import = { .af_mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* To whom names are told. */
+/* The visitor that receives names. */
 typedef struct name_visit {
 	bh_name_visitor_t *nv_visit;
 	void *nv_arg;
@@ -116,8 +115,8 @@ is_empty_list(const blkptr_t *pointer)
 }
 
 /*
- * Nearly all lists are those of volumes: empty, and so short that the pointer to the block holds
- * the block. Looked at in place, because the way through the caches takes ten times as long.
+ * Nearly all lists are those of volumes: empty, and so short that the block pointer embeds the block. Read in place,
+ * because the way through the caches is ten times slower.
  */
 boolean_t
 bh_may_have_children(bh_dnodes_t *dnodes, uint64_t children)
@@ -218,7 +217,7 @@ collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
 	return (error == ENOENT ? 0 : error);
 }
 
-/* Collects the datasets of a pool, whose configuration the caller has. */
+/* Collects the datasets of a pool; the caller holds its configuration. */
 static int
 collect_all(dsl_pool_t *dp, heads_t *heads)
 {
@@ -229,7 +228,7 @@ collect_all(dsl_pool_t *dp, heads_t *heads)
 	return (error);
 }
 
-/* Headers that were asked for, and the datasets they are of. */
+/* Requested headers, and their datasets. */
 typedef struct headers {
 	head_t **hd_heads;
 	bh_block_t *hd_blocks;
@@ -250,8 +249,8 @@ look_at_header(void *arg, uint64_t index, const void *data)
 }
 
 /*
- * Finds out what the datasets are, and which of them surely have no log. Those of which nothing is
- * found out may be anything and have one.
+ * Determines the types of the datasets, and which of them certainly have no log. The unknown ones may be of any type
+ * and have one.
  */
 static void
 look_at_headers(spa_t *spa, heads_t *heads)
@@ -311,7 +310,7 @@ visit_log(const log_walk_t *walk, uint64_t object)
 	return (error);
 }
 
-/* Visits logs until none is left that nobody has begun. */
+/* Visits logs until none is left unclaimed by a thread. */
 static void
 walk_logs(log_walk_t *walk)
 {
@@ -335,7 +334,7 @@ walk_beside(void *arg)
 {
 	log_walk_t *walk = arg;
 
-	/* Who began the walk has it already, and a writer that waits for it must not stop us. */
+	/* The thread that started the walk holds it already, and a queued writer must not stop us. */
 	dsl_pool_config_enter_prio(walk->lw_pool, FTAG);
 	walk_logs(walk);
 	dsl_pool_config_exit(walk->lw_pool, FTAG);
@@ -343,9 +342,9 @@ walk_beside(void *arg)
 }
 
 /*
- * Calls `visit` for the datasets that have, or may have, an intent log; on up to `walkers` threads
- * at the same time. Where the next block of a log is, only the block before it tells, so a walk through one log waits
- * for a disk at each block, and through several for several disks.
+ * Calls `visit` for the datasets that have, or may have, an intent log; on up to `walkers` threads concurrently. The
+ * location of the next block of a log is in the previous block, so a walk along one log blocks on a disk at each block,
+ * and one along several for several disks.
  */
 static int
 visit_logs(dsl_pool_t *dp, heads_t *heads, visit_log_t *visit, void *arg,
@@ -362,7 +361,7 @@ visit_logs(dsl_pool_t *dp, heads_t *heads, visit_log_t *visit, void *arg,
 	heads->hs_headers_known = B_TRUE;
 	for (uint64_t i = 0; i < heads->hs_count; i++)
 		logs += !heads->hs_list[i].h_has_no_log;
-	/* With fewer it takes longer, that is all. */
+	/* Fewer threads only slow it down. */
 	while (started + 1 < MIN(logs, walkers) &&
 	    pthread_create(&others[started], NULL, walk_beside, &walk) == 0)
 		started++;
@@ -380,7 +379,7 @@ forget_load(void)
 	load_known.lk_pool = NULL;
 }
 
-/* Keeps what a finished load has found. The caller has the mutex of the load. */
+/* Stores the result of a finished load. The caller has the mutex of the load. */
 static void
 remember_load(const dsl_pool_t *dp)
 {
@@ -435,9 +434,8 @@ know_load(dsl_pool_t *dp)
 }
 
 /*
- * While a pool is opened there is one walk of all of it whose visitor has no public name: it
- * checks that no dataset's name is too long. (Scans walk a pool, too, but from the thread that
- * syncs.)
+ * While a pool is opened there is one walk of all of it with a private visitor: it checks that no dataset's name is too
+ * long. (Scans walk a pool, too, but on the sync thread.)
  */
 static boolean_t
 checks_names(dsl_pool_t *dp, uint64_t directory, const void *arg)
@@ -446,7 +444,7 @@ checks_names(dsl_pool_t *dp, uint64_t directory, const void *arg)
 	    directory == dp->dp_root_dir_obj && !dsl_pool_sync_context(dp));
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 int
 dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
     int visit(dsl_pool_t *, dsl_dataset_t *, void *), void *arg, int flags)
@@ -478,7 +476,7 @@ dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
 	return (library(dp, directory, visit, arg, flags));
 }
 
-/* Whether no dataset of the pool is half-made. FALSE if in doubt. Ends a load. */
+/* Whether no dataset of the pool is incomplete. FALSE if in doubt. Completes a load. */
 static boolean_t
 all_consistent(const char *pool)
 {
@@ -500,12 +498,12 @@ all_consistent(const char *pool)
 	return (consistent);
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 int
 dmu_objset_find(const char *name, int visit(const char *, void *), void *arg,
     int flags)
 {
-	/* Only of a whole pool: below a dataset others might be half-made. */
+	/* Only for a whole pool: a subtree of a dataset may include incomplete ones. */
 	if (!bh_library_walks && visit == dsl_destroy_inconsistent &&
 	    flags == DS_FIND_CHILDREN && strchr(name, '/') == NULL &&
 	    all_consistent(name))
@@ -533,7 +531,7 @@ visit_unreplayed(dsl_pool_t *dp, dsl_dataset_t *ds, void *arg)
 	return (0);
 }
 
-/* Takes the datasets that may have had a log when the pool was imported. FALSE if not known. */
+/* Consumes the list of datasets that may have had a log when the pool was imported. FALSE if unknown. */
 static boolean_t
 take_suspects(const dsl_pool_t *dp, heads_t *out)
 {
@@ -575,7 +573,7 @@ bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
 	return (error);
 }
 
-/* What a dataset is, by the library's means. */
+/* The type of a dataset, by the library's functions. */
 static int
 find_type(dsl_pool_t *dp, uint64_t object, dmu_objset_type_t *out)
 {
@@ -619,7 +617,7 @@ bh_volume_count(const char *pool, uint64_t *out)
 	return (error);
 }
 
-/* Tells of the file systems that are whole. */
+/* Visits the complete file systems. */
 static void
 visit_file_systems(dsl_pool_t *dp, heads_t *heads, bh_identity_visitor_t *visit, void *arg)
 {
@@ -632,7 +630,7 @@ visit_file_systems(dsl_pool_t *dp, heads_t *heads, bh_identity_visitor_t *visit,
 			continue;
 		int error = head->h_type == DMU_OST_NONE ?
 		    find_type(dp, head->h_object, &head->h_type) : 0;
-		/* Of one that cannot be read, whoever opens it is told why. */
+		/* The open of an unreadable one reports the reason. */
 		boolean_t is_unreadable = error != 0 && error != ENOENT;
 		if (!is_unreadable && head->h_type != DMU_OST_ZFS)
 			continue;

@@ -1,6 +1,6 @@
 /*
- * Receives the snapshots of volumes and file systems. The caller has checked each record of the stream; what only
- * the finished whole can show is checked here, before anybody can see it.
+ * Receives the snapshots of volumes and file systems. The caller has checked each record of the stream; properties of
+ * the complete dataset are checked here, before it is visible.
  */
 #include "internal.h"
 
@@ -21,7 +21,7 @@
 #include "shim_transfer.h"
 #include "volume_impl.h"
 
-/* Largest table that says how large a volume is. */
+/* Maximum size of the table with a volume's size. */
 #define	BH_TABLE_BYTES_MAX	(128ULL << 10)
 /* Largest volume. */
 #define	BH_VOLUME_BYTES_MAX	(1ULL << 60)
@@ -57,7 +57,7 @@ is_table(const void *block, uint64_t length, uint64_t block_size)
 	return (found);
 }
 
-/* Whether everything that a volume needs is there. Its contents are on disk already. */
+/* Whether all required objects of a volume are present. Its contents are on disk already. */
 static int
 check_volume(objset_t *os, boolean_t is_raw)
 {
@@ -82,7 +82,7 @@ check_volume(objset_t *os, boolean_t is_raw)
 	return (error);
 }
 
-/* Whether what everything of a file system is found by is there. What is in it, the next to open it sees. */
+/* Whether the master node of a file system is complete; the next open checks the rest. */
 static int
 check_files(objset_t *os)
 {
@@ -113,8 +113,9 @@ check_received(dmu_recv_cookie_t *receive)
 }
 
 /*
- * Ends a receive whose result is refused. The library cleans up after an end that fails. This one does, because it names a pool that
- * cannot exist. A snapshot name that is too long would pass the check of the end, and abort the process afterwards.
+ * Aborts a receive with a refused result. The library cleans up after a failed end. This one fails because it names a
+ * pool that cannot exist. A snapshot name that is too long would pass the check of the end, and abort the process after
+ * it.
  */
 static void
 give_up(dmu_recv_cookie_t *receive)
@@ -144,7 +145,7 @@ bh_receive(const char *volume, const char *tag, const char *origin,
 	if (error != 0)
 		return (error);
 	error = check_received(&receive);
-	/* Nobody sees the new dataset before its end: what it has then, it has from the beginning. */
+	/* The new dataset is not visible before its end, so that it has these from the start. */
 	if (error == 0 && receive.drc_newfs && !nvlist_empty(properties))
 		error = bh_dataset_set(volume, properties, unused,
 		    sizeof (unused));
@@ -189,7 +190,7 @@ bh_receive_abort(const char *volume)
 	int error = dsl_destroy_head(part);
 	if (error != ENOENT)
 		return (error);
-	/* No part beside it: it is itself a part, or there is nothing to forget. */
+	/* There is no partial clone next to it: it is itself a partial dataset, or there is none. */
 	error = bh_dataset_hold(volume, &dp, &ds, FTAG);
 	if (error != 0)
 		return (error);

@@ -1,26 +1,25 @@
 /*
- * The replay of an intent log, of a volume or of a file system: how long it waits, and that a log stays which could
- * not be replayed to its end.
+ * The replay of an intent log, of a volume or of a file system: skips unnecessary waiting, and preserves a log that
+ * could not be replayed completely.
  */
 #include "volume_impl.h"
 #include "replay.h"
 
 #include <sys/zil_impl.h>
 
-/* What this thread replays. */
+/* The replay of this thread. */
 static __thread bh_replay_t *replaying;
 
 /*
- * A replay waits for some transaction groups, each as long as the disks are slow to flush, while the
- * first client waits for the volume. Whether this thread replays a log and `txg` is one of the two waits that
- * are for nothing here:
+ * A replay syncs some transaction groups, each as slow as the disks' flushes, and delays the first client of
+ * the volume. Returns whether this thread replays a log and `txg` is one of the two it need not wait for:
  *
  * Before it begins, for removes under way, in a dataset that was just opened.
  *
- * At its end, until the log is gone from the disks. Whoever commits to the log next waits for
- * that (zil_create()), and if power fails before, the log is replayed again.
+ * After its end, until the log is gone from the disks. The next commit to the log blocks on that (zil_create()), and if
+ * power fails before, the log is replayed again.
  *
- * A record that cannot be replayed waits as ever, and is tried again.
+ * A record that cannot be replayed does wait, and is retried.
  */
 boolean_t
 bh_log_replays_without(uint64_t txg)
@@ -32,8 +31,8 @@ bh_log_replays_without(uint64_t txg)
 }
 
 /*
- * Comes before the library's own, which a replay calls when it is over, whatever became of it.  A log that could not be
- * replayed to its end stays: another attempt goes on where this one ended.
+ * Interposes the library's function, which a replay calls when it is over, whatever its result. A log that could not be
+ * replayed completely stays: another attempt continues where this one stopped.
  */
 boolean_t
 zil_destroy(zilog_t *log, boolean_t keep_first)

@@ -1,14 +1,14 @@
 /*
  * A scan that is interrupted at the origin of all datasets.
  *
- * A scan reads the pool's own objects, then the origin, an empty snapshot that leads to all other datasets, and takes
- * for granted that nothing interrupts it there: the library ends the process otherwise, and without its assertions it
- * would call the scan finished and a device whole that was given no dataset.  But it looks for a reason to interrupt
- * at the root of each dataset: an export, or somebody who waits for the transaction group when a scrub has taken its
+ * A scan reads the pool's own objects, then the origin, an empty snapshot that leads to all other datasets, and assumes
+ * that it is not interrupted there: otherwise the library aborts the process, and without its assertions it would
+ * consider the scan finished and a device complete that received no dataset. But it checks for a reason to interrupt at
+ * the root of each dataset: an export, or a thread blocked on the transaction group when a scrub has used its
  * second and a resilver its three.
  *
- * It never interrupts a scan that has yet to come to where it was interrupted before.  So a scan comes to the origin as if that
- * were the place, and the first look is at the next dataset.
+ * It never interrupts a scan that has not reached its previous stopping point. So a scan enters the origin as if it
+ * were that point, and the first check is at the next dataset.
  */
 #include "internal.h"
 
@@ -16,7 +16,7 @@
 #include <sys/dsl_pool.h>
 #include <sys/dsl_scan.h>
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 int
 dsl_dataset_hold_obj(dsl_pool_t *dp, uint64_t object, const void *tag, dsl_dataset_t **out)
 {
@@ -25,7 +25,7 @@ dsl_dataset_hold_obj(dsl_pool_t *dp, uint64_t object, const void *tag, dsl_datas
 	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
 		__atomic_store_n(&library, bh_library_function(__func__),
 		    __ATOMIC_RELAXED);
-	/* The thread that scans, while it looks for what there is to read. */
+	/* The scanning thread, while it searches for blocks to read. */
 	if (dp->dp_origin_snap != NULL && object == dp->dp_origin_snap->ds_object &&
 	    dp->dp_tx.tx_sync_thread == curthread && dp->dp_scan->scn_zio_root != NULL)
 		SET_BOOKMARK(&dp->dp_scan->scn_phys.scn_bookmark, object, 0, 0, 0);

@@ -1,5 +1,5 @@
 /*
- * Sends snapshots, and keeps the bookmarks that a send can be relative to.
+ * Sends snapshots, and manages the bookmarks that a send can be relative to.
  */
 #include "internal.h"
 
@@ -27,8 +27,8 @@ hand_on(objset_t *os, void *data, int length, void *arg)
 }
 
 /*
- * Whether a send can go on at an offset: where a block of the object begins. Another system has said it. Numbers above all objects are
- * those of what the library counts for owners.
+ * Whether a send can resume at an offset: the start of a block of the object. Another system has supplied it. Numbers
+ * above all objects identify the library's accounting objects.
  */
 static int
 check_resume(const char *snapshot, uint64_t object, uint64_t offset)

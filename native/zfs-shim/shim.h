@@ -1,9 +1,9 @@
 /*
- * Everything that the Rust side may call of the ZFS library: opaque handles, fixed-width
- * integers, no policy.  Functions return 0 or a positive errno value.
+ * The functions of the ZFS library that the Rust side may call: opaque handles, fixed-width integers, no policy.
+ * Functions return 0 or a positive errno value.
  *
- * A `struct nvlist` is libnvpair's own list; whoever receives one in an `out` argument frees it.
- * Strings are NUL-terminated and are copied before a function returns.
+ * A `struct nvlist` is libnvpair's own list; the receiver of one in an `out` argument frees it. Strings are
+ * NUL-terminated and are copied before a function returns.
  */
 #ifndef BULKHEAD_ZFS_SHIM_H
 #define	BULKHEAD_ZFS_SHIM_H
@@ -43,8 +43,8 @@ void bh_library_build_id(uint8_t *out, uint64_t bytes_max, uint64_t *length);
 int32_t bh_library_has_checks(void);
 
 /*
- * The version of the loaded library as its package's libzfs tells it, such as "zfs-2.3.2-2".
- * ENOENT when that is not installed.
+ * The version of the loaded library as reported by its package's libzfs, such as "zfs-2.3.2-2". ENOENT when that is not
+ * installed.
  */
 int32_t bh_library_version(char *out, uint64_t bytes_max);
 
@@ -52,12 +52,12 @@ int32_t bh_library_version(char *out, uint64_t bytes_max);
 int32_t bh_engine_start(const struct bh_engine_options *options);
 
 /*
- * Compares what the library's getters say with what our headers' offsets say about an imported
- * pool.  ENOEXEC when the library was built with another layout than this shim.
+ * Compares the values of the library's getters with those at our headers' offsets in an imported pool. ENOEXEC when the
+ * library was built with another layout than this shim.
  */
 int32_t bh_layout_check(const char *pool);
 
-/* Selects an implementation such as ("sha256", "shani"); ENOTSUP when this machine lacks it. */
+/* Selects an implementation such as ("sha256", "shani"); ENOTSUP when this host does not support it. */
 int32_t bh_checksum_select(const char *algorithm, const char *implementation);
 
 /* Bytes now held by the cache of blocks, and its ceiling. */
@@ -83,12 +83,12 @@ struct bh_device_shape {
 #define	BH_IO_WRITE_OF_LOG	6	/* a write that is flushed as soon as it is done */
 #define	BH_IO_READ_OF_COPY	7	/* a read of a scrub, a resilver or a rebuild */
 
-/* Where the library may go on after a finished I/O. */
+/* Where the library may continue after a finished I/O. */
 #define	BH_GO_ON_ELSEWHERE	0	/* on a thread of its own */
 #define	BH_GO_ON_HERE		1	/* on this one, a driver's, if it cannot wait for another I/O */
 #define	BH_GO_ON_SUBMITTER	2	/* on this one, which submitted it and is still in submit() */
 
-/* An I/O that the library has handed out; the library takes it back by bh_io_complete(). */
+/* An I/O of the library, which bh_io_complete() returns to it. */
 struct bh_io;
 
 struct bh_device_driver {
@@ -122,45 +122,44 @@ uint32_t bh_io_pieces(struct bh_io *io, struct bh_piece *pieces, uint32_t pieces
 void bh_io_copy_to(struct bh_io *io, void *data);
 void bh_io_copy_from(struct bh_io *io, const void *data);
 /*
- * Gives the I/O back.  `place` is one of BH_GO_ON_*; a thread that the library may go on on must
- * hold no lock.
+ * Completes the I/O. `place` is one of BH_GO_ON_*; a thread on which the library may continue must hold no lock.
  */
 void bh_io_complete(struct bh_io *io, int32_t error, uint32_t place);
 
 /*
- * What becomes of a flush that failed, or is not answered (given_up.c).  Not 0: its device is given up, and the
- * flush has to be completed with an error.  0: the pool has nothing else that holds what is on the
- * device, and the flush must not be completed unless it succeeds.
+ * Decides the fate of a flush that failed or is overdue (given_up.c). Not 0: its device is given up, and the flush must
+ * be completed with an error. 0: the pool has no other copy of the device's data, and the flush must not be completed
+ * unless it succeeds.
  */
 uint32_t bh_io_give_up(struct bh_io *io);
 /* Suspends the pool of such a flush; not 0 if it was not suspended before. */
 uint32_t bh_io_suspend(struct bh_io *io);
-/* Resumes the pool, unless I/O of it failed meanwhile. */
+/* Resumes the pool, unless further I/O of it failed. */
 void bh_io_resume(struct bh_io *io);
-/* Waits for a device that is given up, and puts it on record. For a thread that does nothing else. */
+/* Blocks until a device is given up, and records it. For a dedicated thread. */
 void bh_given_up_record(void);
 
 /*
- * Legs (leg.c): devices of a pool of which a record elsewhere says whether they hold everything.
+ * Legs (leg.c): devices of a pool that have a record elsewhere of whether their data is complete.
  *
  * A leg has failed: until it is excluded the library does not probe it.
  */
 void bh_leg_failed(uint64_t guid);
-/* It is not in the record any more, and is missing what was written since a transaction group. Its errors may be told. */
+/* It is excluded from the record, and misses all data since a transaction group. Its errors may be passed on. */
 void bh_leg_excluded(uint64_t pool_guid, uint64_t guid, uint64_t since);
-/* The last leg that holds everything failed without a write or flush that failed, and is in use again. */
+/* The last complete leg failed without a failed write or flush, and is in use again. */
 void bh_leg_used_again(uint64_t guid);
 /* Not 0: an error of this I/O must wait until its leg is excluded. */
 uint32_t bh_io_is_binding(struct bh_io *io);
-/* From now on the library reads from other devices, until it opens this one anew. */
+/* From now on the library reads from other devices, until it reopens this one. */
 void bh_io_read_elsewhere(struct bh_io *io);
-/* Takes that back. */
+/* Reverts that. */
 void bh_io_read_here(struct bh_io *io);
 
 /*
  * ------------------------------------------------------------------ pools (pool.c)
  *
- * Changes answer EROFS on a pool that is open for reading only, and EAGAIN on a suspended one.
+ * Changes return EROFS on a read-only pool, and EAGAIN on a suspended one.
  */
 
 int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *properties);
@@ -168,16 +167,16 @@ int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist
 /* Import flags. */
 #define	BH_IMPORT_MISSING_LOG	(1u << 0)
 #define	BH_IMPORT_SKIP_ACTIVITY_CHECK	(1u << 1)
-/* Refuse the pool if what the newest transaction groups wrote cannot be read, and tell whether an older start could. */
+/* Refuse the pool if blocks written by the newest transaction groups are unreadable, and report whether an older
+ * state could be opened. */
 #define	BH_IMPORT_CHECK_NEWEST	(1u << 2)
-/* Take such an older start: what came after it is lost. */
+/* Open such an older state: later data is lost. */
 #define	BH_IMPORT_REWIND	(1u << 3)
 
 /*
- * `config` describes the pool as its labels do, and receives what the library learns.
- * `aux_paths` tells where spares and caches were found: their numbers, in decimal, as names.
- * The import fails if one of the `expected` devices cannot be opened; `config` then has their numbers, in decimal, as names,
- * with the library's reason, in BH_IMPORT_UNOPENED.
+ * `config` describes the pool as in its labels, and receives the library's findings. `aux_paths` has the paths of found
+ * spares and caches, keyed by their numbers in decimal. The import fails if one of the `expected` devices cannot be
+ * opened; `config` then has the library's reasons in BH_IMPORT_UNOPENED, keyed by their numbers in decimal.
  */
 #define	BH_IMPORT_UNOPENED	"bulkhead:unopened"
 int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
@@ -186,7 +185,7 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
 #define	BH_LABEL_NOTE	"bulkhead:connections"
 /* The name of the list in labels of the devices, by their numbers, that had failed when they were written. */
 #define	BH_LABEL_FAILED	"bulkhead:failed"
-/* The name of the list in labels of the groups, by their places, whose devices were removed. */
+/* The name of the list of removed groups in labels, by their indices. */
 #define	BH_LABEL_REMOVED	"bulkhead:removed"
 /* The name of the number in labels of the record of a pool's legs. */
 #define	BH_LABEL_RECORD	"bulkhead:record"
@@ -203,15 +202,15 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
  */
 void bh_label_start(const uint64_t *rejected, uint32_t count, uint64_t leaves);
 /*
- * The next import of this thread notes what these devices lack.  Three words for each: its number, the transaction group of its
- * newest uberblock, and whether another device has that uberblock.
+ * The next import of this thread records the missing data of these devices. Three words for each: its number, the
+ * transaction group of its newest uberblock, and whether another device has that uberblock.
  */
 void bh_import_behind(const uint64_t *list, uint32_t count);
 /* Labels that this process writes from now on have that number of a record; 0: they have none. */
 void bh_label_record(uint64_t number);
 /* The labels of that pool that are written from now on, by its import first of all, have this note. */
 void bh_label_note(uint64_t pool_guid, const char *text);
-/* The same for an open pool, whose labels are written with its next transaction group. */
+/* The same for an open pool; its labels are written with its next transaction group. */
 int32_t bh_pool_label_note(const char *name, const char *text);
 int32_t bh_pool_export(const char *name, uint32_t force);
 int32_t bh_pool_destroy(const char *name);
@@ -225,22 +224,21 @@ int32_t bh_pool_set_properties(const char *name, struct nvlist *properties);
  */
 int32_t bh_pool_property_parse(struct nvlist *properties, const char *name, const char *text,
     uint32_t creating);
-/* The word for a value of an enumerated property (static), or NULL if it is a plain number. */
+/* The name of a value of an enumerated property (static), or NULL if it is a plain number. */
 const char *bh_pool_property_word(const char *name, uint64_t value);
 /* The first transaction group that a leaf is known to be missing, UINT64_MAX if none; and the first one since the pool was opened. */
 int32_t bh_leaf_missing_since(const char *name, uint64_t guid, uint64_t *since, uint64_t *first);
-/* Gives the pool another number.  ENXIO: a device is missing or lacks something. */
+/* Assigns a new GUID to the pool. ENXIO: a device is missing or incomplete. */
 int32_t bh_pool_change_guid(const char *name);
-/* Waits until everything written so far is on disk. */
+/* Blocks until all data written so far is on disk. */
 int32_t bh_pool_sync(const char *name);
-/* Adds a record to the history in the pool.  While the pool is suspended it waits. */
+/* Adds a record to the history in the pool. Blocks while the pool is suspended. */
 int32_t bh_pool_history_add(const char *name, const char *text);
 /* The newest `length` bytes of the history at most, as they are stored, the first cut off. */
 int32_t bh_pool_history_tail(const char *name, char *data, uint64_t *length);
 
 /*
- * Never waits: usable by a monitor while the pool hangs.  EAGAIN while a pool is being imported
- * or exported.
+ * Never blocks: usable by a monitor while the pool hangs. EAGAIN while a pool is being imported or exported.
  */
 struct bh_pool_health {
 	uint32_t suspended;	/* 0 no, 1 devices failed, 2 owned by another host */
@@ -267,14 +265,16 @@ int32_t bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t coun
     uint32_t command);
 
 /*
- * guid 0: every device.  A suspended pool goes on if resumes is not 0, EIO when it failed again at once; else EAGAIN.
+ * guid 0: every device. A suspended pool resumes if `resumes` is not 0, EIO when it failed again at once; otherwise
+ * EAGAIN.
  */
 int32_t bh_pool_clear(const char *name, uint64_t vdev_guid, uint32_t resumes);
-/* ESTALE when a device that is not among those that answer may hold what they lack, so that a pool must not resume. */
+/* ESTALE when a device that does not respond may have data that the responding ones miss, so that a pool must not
+ * resume. */
 int32_t bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t count);
 /*
- * Devices by their places, as far as any hold data: numbers of all in `places`, of those that hold all that anybody was
- * told to be durable in `told`; and `pool_guid`.  Works while the pool is suspended.
+ * Devices by their indices, as far as any hold data: numbers of all in `places`, of those with all acknowledged data in
+ * `told`; and `pool_guid`. Works while the pool is suspended.
  */
 int32_t bh_pool_standings(const char *name, struct nvlist **out);
 int32_t bh_vdev_add(const char *name, struct nvlist *vdev_tree);
@@ -295,26 +295,26 @@ const char *bh_feature_name(uint32_t index);
 /*
  * ------------------------------------------------------------------ legs of an open pool (leg.c)
  *
- * The device is missing what was written since a transaction group. That is on disk on return if `waits`, else with the group that is
- * open now.
+ * The device misses all data since a transaction group. That is on disk on return if `waits`, otherwise with the open
+ * group.
  */
 int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits);
 /* A transaction group more is on all devices on return, and they were flushed. */
 int32_t bh_pool_write_group(const char *name);
 /*
- * The last transaction group that is on disk, how often a read of a device failed or returned wrong data, whether it is in use, lacks
- * nothing, and nothing is being copied; and whether the library writes to it.
+ * The last synced transaction group, how often a read of a device failed or returned wrong data, whether it is in use
+ * and complete, and no copy is active; and whether the library writes to it.
  */
 int32_t bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *damaged,
     uint32_t *is_whole, uint32_t *is_written);
-/* A device joins the mirror of `sibling`, or makes one with it; `*guid` receives its number. */
+/* Attaches a device to the mirror of `sibling`, or forms one with it; `*guid` receives its number. */
 int32_t bh_pool_leg_attach(const char *name, uint64_t sibling, const char *path, struct nvlist *vdev_tree,
     uint64_t *guid);
 /* The part of a label that describes the device, with its checksum. */
 #define	BH_LABEL_BYTES		(112 << 10)
 /*
- * What the label of a device that lacks everything says: BH_LABEL_BYTES for that offset of the device. And the least
- * bytes of a device that takes its place.
+ * The label of a device without any data: BH_LABEL_BYTES for that offset of the device. Also the minimum bytes of a
+ * device that can replace it.
  */
 int32_t bh_pool_leg_label(const char *name, uint64_t guid, uint64_t offset, void *out, uint64_t *least);
 

@@ -1,6 +1,6 @@
 /*
- * The engine's ciphers: a faster AES-GCM in the place of its own, and both for whoever compares
- * them. Functions return 0 or a positive errno.
+ * The engine's ciphers: a faster AES-GCM that replaces its own, and both for comparisons. Functions
+ * return 0 or a positive errno.
  */
 #ifndef BH_SHIM_CRYPTO_H
 #define	BH_SHIM_CRYPTO_H
@@ -15,7 +15,7 @@ typedef struct bh_gcm {
 	int32_t (*bg_seal)(const uint8_t *key, uint64_t key_bytes, const uint8_t *iv,
 	    const uint8_t *aad, uint64_t aad_bytes, uint8_t *data, uint64_t data_bytes,
 	    uint8_t *tag);
-	/* EBADMSG: the tag is another; what is in `data` then means nothing. */
+	/* EBADMSG: the tag differs; the contents of `data` are then undefined. */
 	int32_t (*bg_open)(const uint8_t *key, uint64_t key_bytes, const uint8_t *iv,
 	    const uint8_t *aad, uint64_t aad_bytes, uint8_t *data, uint64_t data_bytes,
 	    const uint8_t *tag);
@@ -28,7 +28,7 @@ void bh_gcm_install(const bh_gcm_t *gcm);
 #define	BH_CIPHER_CCM	2U
 #define	BH_CIPHER_ECB	3U	/* the bare block cipher, block by block; no IV, no tag */
 
-/* A key that is ready for use, as the engine keeps it for a dataset. */
+/* A key schedule, in the form that the engine holds for a dataset. */
 typedef struct bh_cipher bh_cipher_t;
 
 /* `own`: by the engine's own code, whatever is installed. */

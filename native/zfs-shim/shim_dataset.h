@@ -27,7 +27,7 @@ typedef struct bh_dataset {
 	uint64_t bd_available;
 	uint64_t bd_logical_referenced;
 	uint64_t bd_refreservation;
-	/* Of what is no snapshot: what bd_used is made of, its limits, before compression. */
+	/* Except for snapshots: the parts of bd_used, its limits, before compression. */
 	uint64_t bd_used_by_data;
 	uint64_t bd_used_by_snapshots;
 	uint64_t bd_used_by_children;
@@ -51,7 +51,7 @@ typedef void bh_property_visitor_t(void *arg, const char *dataset,
     const char *property, const char *value);
 
 int bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg);
-/* Visits `name` and everything below it, parents first; snapshots only if asked for. */
+/* Visits `name` and all its descendants, parents first; snapshots only on request. */
 int bh_dataset_walk(const char *name, uint32_t snapshots,
     bh_dataset_visitor_t *visit, void *arg);
 /*
@@ -75,8 +75,8 @@ int bh_dataset_properties(const char *name, struct nvlist **out);
 int bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
     uint64_t bad_size);
 /*
- * Changes user properties of datasets of one pool, all at once or none:
- * {dataset: {"set": {name: text}, "removed": {name}}}. Removing what is not set is no error. `bad` as above.
+ * Changes user properties of datasets of one pool, all at once or none: {dataset: {"set": {name: text}, "removed":
+ * {name}}}. Removing an unset property is no error. `bad` as above.
  */
 int bh_properties_edit(const char *pool, struct nvlist *datasets, char *bad,
     uint64_t bad_size);
@@ -86,7 +86,7 @@ int bh_dataset_inherit(const char *name, const char *property);
 /* The name of one of a native property's named values, else NULL. A constant. */
 const char *bh_property_text(const char *property, uint64_t value);
 
-/* The root directory of a new file system, and what is fixed when it is made. */
+/* The root directory of a new file system, and its properties that are fixed at creation. */
 typedef struct bh_new_root {
 	uint64_t bn_owner;
 	uint64_t bn_group;
@@ -105,14 +105,13 @@ int bh_filesystem_make(const char *name, const bh_new_root_t *root,
     struct nvlist *properties, const struct bh_new_key *key, char *bad,
     uint64_t bad_size);
 /*
- * Gives the root file system of a new pool what the library leaves out in user space, so that
- * kernel ZFS can mount it. Does nothing if it is there.
+ * Adds the contents to the root file system of a new pool that the library omits in user space, so that kernel ZFS can
+ * mount it. Does nothing if they exist.
  */
 int bh_filesystem_complete(const char *name);
 /*
- * Makes a volume with `properties`, which are checked as by bh_dataset_set() and set in the
- * transaction that makes it. Without a `key` of its own it is as its parent is: plain, or
- * encrypted with the parent's.
+ * Creates a volume with `properties`, which are checked as by bh_dataset_set() and set in the transaction that creates
+ * it. Without its own `key` it inherits from its parent: plain, or encrypted with the parent's.
  */
 int bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
     struct nvlist *properties, const struct bh_new_key *key, char *bad,
@@ -133,7 +132,7 @@ int bh_dataset_clone(const char *name, const char *snapshot,
     struct nvlist *properties, char *bad, uint64_t bad_size);
 /* On EEXIST `conflict` (256 bytes) names the snapshot that both have. */
 int bh_dataset_promote(const char *name, char *conflict);
-/* Takes a dataset that is not open back to its newest snapshot. */
+/* Rolls a dataset that is not open back to its newest snapshot. */
 int bh_dataset_rollback(const char *name, const char *snapshot);
 
 /* Data that is damaged beyond repair (damage.c). */
@@ -145,7 +144,7 @@ typedef struct bh_damage {
 } bh_damage_t;
 
 typedef void bh_damage_visitor_t(void *arg, const bh_damage_t *damage);
-/* Visits the first `max` places that the pool knows of.  Reads the pool. */
+/* Visits the first `max` damaged ranges that the pool has recorded. Reads the pool. */
 int32_t bh_pool_damage(const char *name, uint32_t max, bh_damage_visitor_t *visit, void *arg);
 
 #endif /* BH_SHIM_DATASET_H */

@@ -1,11 +1,11 @@
 /*
- * File systems, as Rust sees them: objects with attributes, directories and contents, and transactions that change
- * several of them together. What makes a POSIX file system of that is in Rust (engines/zpl).
+ * File systems, as exposed to Rust: objects with attributes, directories and contents, and transactions that change
+ * several of them together. A POSIX file system on top of that is implemented in Rust (engines/zpl).
  *
  * Every function returns 0 or a positive errno. Nothing here may be called once bh_files_close() was.
  *
- * Whoever changes an object keeps others from changing it, and from reading its contents, at the same time. Reading
- * attributes and directories needs no such care.
+ * The caller of a change must exclude concurrent changes of the object and reads of its contents. Reads of attributes
+ * and directories need no such exclusion.
  */
 #ifndef BH_SHIM_FILES_H
 #define	BH_SHIM_FILES_H
@@ -17,7 +17,7 @@
 typedef struct bh_files bh_files_t;
 typedef struct bh_files_loan bh_files_loan_t;
 
-/* What is known of a file system when it is opened. */
+/* The properties of a file system at its open. */
 struct bh_files_facts {
 	uint64_t version;	/* of the ZPL */
 	uint64_t identity;	/* stays with the dataset: dmu_objset_fsid_guid() */
@@ -36,7 +36,7 @@ struct bh_files_facts {
 	uint32_t log_is_foreign;	/* and a machine of the other byte order has written it */
 };
 
-/* Attributes of an object; see sys/zfs_sa.h. `has` says which there are. Times are pairs, as they are stored. */
+/* Attributes of an object; see sys/zfs_sa.h. `has` is the mask of present ones. Times are pairs, as they are stored. */
 struct bh_node {
 	uint64_t mode;
 	uint64_t size;
@@ -113,17 +113,17 @@ struct bh_entry {
 /*
  * One step of a change.
  *
- * MAKE: an object with the attributes `node`, the access control list `data` of `value` entries, and, if it is a symbolic link, the text
- * `name`. `object` is 0, or the number that it has to have. It is a directory if its mode says so. Its
+ * MAKE: creates an object with the attributes `node`, the access control list `data` of `value` entries, and, if it is a symbolic link, the text
+ * `name`. `object` is 0, or the required number. It is a directory if its mode is one. Its
  * generation is the transaction group unless `node` has one. `block_size` is that of its first block, or 0.
- * SET: of `object` the attributes of `node` that `node->has` names, and the access control list, if there is one, as in MAKE.
- * ENTER: the name `name` in the directory `object` for the entry `value`; with OF_NEW its object is added.
- * LEAVE: the name leaves the directory.
- * UNLINK: `object` is added to the list of unlinked ones. FORGET: it is taken off.
- * FREE: `object` and all that it has.
+ * SET: sets of `object` the attributes of `node` that `node->has` names, and the access control list, if there is one, as in MAKE.
+ * ENTER: adds the name `name` in the directory `object` for the entry `value`; with OF_NEW its object is added.
+ * LEAVE: removes the name from the directory.
+ * UNLINK: `object` is added to the list of unlinked ones. FORGET: it is removed from it.
+ * FREE: frees `object` and all its blocks.
  * HOLE: `length` bytes at offset `value` of `object` become a hole; 0: up to the end.
  * EXTEND: `object` gets the list of extended attributes `data`.
- * CLONE: `object` gets the blocks whose pointers `data` has, at offset `value`. Together they are `node->size` bytes long. `block_size` is its new block size, or 0.
+ * CLONE: `object` gets the blocks of the pointers in `data`, at offset `value`. Together they are `node->size` bytes long. `block_size` is its new block size, or 0.
  * WRITE: `data` at offset `value` of `object`. `block_size` is its new block size, or 0.
  * LOG: a record of type `value`, without its common header, which the intent log gets. With OF_NEW it is
  * one of a creation, and receives number and generation, or one of attributes, and receives the number. `object`, of a record of a write: the generation of the file; 0: its bytes are in the record already.
@@ -140,7 +140,7 @@ struct bh_step {
 	uint64_t length;
 };
 
-/* What came of a change. */
+/* The result of a change. */
 struct bh_changed {
 	uint64_t object;	/* that was made */
 	uint64_t group;		/* the transaction group */
@@ -154,12 +154,13 @@ struct bh_changed {
  * missing.
  */
 int bh_files_open(const char *name, uint32_t read_only, bh_files_t **out, struct bh_files_facts *facts);
-/* Waits until everything is on disk and disowns. */
+/* Syncs all changes and releases the file system. */
 void bh_files_close(bh_files_t *files);
 
 /* ENOENT unless the object is one of a file system. */
 int bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out);
-/* `length` is the room on entry. ERANGE: it does not suffice, and `length` says what does. ENOENT: there is none. */
+/* `length` is the room on entry. ERANGE: it is too small, and `length` returns the required size. ENOENT: there is
+ * none. */
 int bh_files_text(bh_files_t *files, uint64_t object, uint32_t which, uint8_t *data, uint64_t *length);
 int bh_files_look_up(bh_files_t *files, uint64_t directory, const char *name, uint64_t *value);
 /* Fills `data` with entries from `cursor` on; 0 is the beginning. `end` is not 0 when they are the last. */
@@ -170,11 +171,11 @@ int bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count);
 /* Writes all of `data` if it succeeds: zeros where the file has nothing. */
 int bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data, uint64_t length);
 /*
- * The same without a copy: pins the blocks. Whoever changes the object waits until bh_files_loan_release(), which any thread
- * may call. ENOTSUP: what is asked for is not all in blocks.
+ * The same without a copy: pins the blocks. Changes of the object block until bh_files_loan_release(), which any thread
+ * may call. ENOTSUP: the range is not completely in blocks.
  */
 int bh_files_lend(bh_files_t *files, uint64_t object, uint64_t offset, uint64_t length, bh_files_loan_t **out);
-/* What is pinned, in order: `length` bytes. */
+/* The pinned parts, in order: `length` bytes. */
 const bh_part_t *bh_files_loan_parts(const bh_files_loan_t *loan, uint64_t *count);
 void bh_files_loan_release(bh_files_loan_t *loan);
 /* The next data, or hole, from `offset` on. ENXIO: there is none. */
@@ -193,7 +194,7 @@ uint64_t bh_files_record_size(bh_files_t *files);
 #define	BH_SETTING_ACLTYPE	3U	/* ZFS_ACLTYPE_* */
 #define	BH_SETTINGS	4U
 
-/* What a property is now. */
+/* The current value of a property. */
 uint64_t bh_files_setting(bh_files_t *files, uint32_t which);
 /* As bh_files_list(), of the file system's snapshots: the value of each is its number in the pool. */
 int bh_files_snapshots(bh_files_t *files, uint64_t cursor, uint8_t *data, uint64_t bytes_max, uint64_t *bytes,
@@ -208,25 +209,25 @@ void bh_files_snapshots_changed(bh_files_t *files, uint64_t *seconds, uint64_t *
 /* Performs steps, all or none. EINVAL, EFBIG, ERANGE, EXDEV and the like: a step is one that cannot be made. */
 int bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count, uint32_t flags,
     struct bh_changed *out);
-/* Makes a range a hole. In several transactions; a change that logs it has to follow. */
+/* Punches a hole. In several transactions; a change that logs it must follow. */
 int bh_files_free(bh_files_t *files, uint64_t object, uint64_t offset, uint64_t length);
-/* Makes the object with receipts, and waits until it is on disk. */
+/* Creates the object with receipts, and returns when it is on disk. */
 int bh_files_make_receipts(bh_files_t *files, uint64_t *object);
-/* Makes all changes durable that were made before. */
+/* Commits all earlier changes. */
 int bh_files_commit(bh_files_t *files);
-/* Waits until what was done before is on disk, in its place. */
+/* Blocks until all earlier changes are in a synced transaction group. */
 void bh_files_settle(bh_files_t *files);
 
 /*
- * A record of the intent log, without its common header; of a write with its bytes. A visitor that does not return 0
- * ends the walk.
+ * A record of the intent log, without its common header; for a write, with its bytes. A visitor that does not return 0
+ * stops the walk.
  */
 typedef int32_t bh_record_visitor_t(void *arg, uint64_t type, const uint8_t *data, uint64_t length);
 /* Visits the records that have to be replayed. Changes nothing. */
 int bh_files_log_walk(bh_files_t *files, bh_record_visitor_t *visit, void *arg);
 /*
- * Replays the log: the visitor makes a change for each record. ENOTRECOVERABLE: that was not possible to its end. The
- * log stays then, and another attempt goes on where this one ended.
+ * Replays the log: the visitor applies a change for each record. ENOTRECOVERABLE: it could not be replayed completely.
+ * The log stays then, and another attempt continues where this one stopped.
  */
 int bh_files_log_replay(bh_files_t *files, bh_record_visitor_t *visit, void *arg);
 

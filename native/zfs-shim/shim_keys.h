@@ -16,7 +16,7 @@ struct nvlist;
 
 #define	BH_KEY_BYTES	32U
 
-/* Forms in which an owner keeps a key: ZFS's own numbers. */
+/* Formats of keys, with ZFS's own numbers. */
 #define	BH_KEYFORMAT_NONE	0U
 #define	BH_KEYFORMAT_RAW	1U
 #define	BH_KEYFORMAT_HEX	2U
@@ -59,8 +59,8 @@ int bh_key_load(const char *name, const uint8_t *key, uint32_t only_check);
 /* EBUSY while a dataset that it opens is in use; EACCES if it is not loaded. */
 int bh_key_unload(const char *name);
 /*
- * Gives an encrypted dataset, whose present key is loaded, another one of its own; or, with NULL,
- * that of its parent. One transaction group has the new key and the new location, or neither.
+ * Assigns a new key of its own to an encrypted dataset with a loaded key; or, with NULL,
+ * its parent's key. The new key and the new location are stored in one transaction group.
  */
 int bh_key_change(const char *name, const bh_new_key_t *key);
 

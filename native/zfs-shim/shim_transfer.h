@@ -16,7 +16,7 @@
 #define	BH_SEND_COMPRESSED	(1U << 2)
 #define	BH_SEND_RAW		(1U << 3)
 
-/* Takes bytes of the stream in order; anything but 0 ends the send with that error. */
+/* Consumes bytes of the stream in order; a result other than 0 stops the send with that error. */
 typedef int bh_send_sink_t(void *arg, const void *data, uint64_t length);
 typedef void bh_bookmark_visitor_t(void *arg, const char *name, uint64_t guid,
     uint64_t creation_txg);
@@ -37,20 +37,20 @@ int bh_send_estimate(const char *snapshot, const char *from, uint32_t flags,
 #define	BH_RECEIVE_RESUMABLE	(1U << 1)	/* keep what came of a cut stream */
 
 /*
- * Receives a stream of a volume as `volume`@`tag`. `begin` is its first record, of
- * BH_RECORD_BYTES bytes; the rest is read from `fd`, which is not closed. `origin` is the snapshot
- * that a clone is based on, or empty. A volume that is new has `properties` from the beginning.
- * EBADMSG: what came is no volume.
+ * Receives a stream of a volume as `volume`@`tag`. `begin` is its first record, of BH_RECORD_BYTES
+ * bytes; the rest is read from `fd`, which is not closed. `origin` is the snapshot that a clone is
+ * based on, or empty. A new volume has `properties` from the start. EBADMSG: the stream is not that
+ * of a volume.
  */
 int bh_receive(const char *volume, const char *tag, const char *origin,
     void *begin, uint32_t flags, struct nvlist *properties, int32_t fd);
 /*
  * The token to resume an interrupted receive of `volume` with; "" if there is none. Whether
- * `volume` itself is incomplete (so that it cannot be used yet) is told apart.
+ * `volume` itself is incomplete (so that it cannot be used yet) is returned separately.
  */
 int bh_receive_token(const char *volume, char *token, uint64_t token_size,
     uint32_t *is_partial);
-/* Forgets what an interrupted receive left: the part of the volume, or all of a new one. */
+/* Removes the state of an interrupted receive: the part of the volume, or all of a new one. */
 int bh_receive_abort(const char *volume);
 
 int bh_bookmark_create(const char *bookmark, const char *of);

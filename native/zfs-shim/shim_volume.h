@@ -39,9 +39,9 @@ typedef struct bh_run {
 #define	BH_MAY_WAIT		1U
 
 /*
- * Whether a change that had to wait may still take effect. Asked with everything in hand that it had
- * to wait for; after a no nothing is changed, and the call returns ECANCELED. No permit at all is a
- * yes. May be asked several times by one call.
+ * Whether a change that had to wait may still take effect. Called just before the change, when nothing is left to wait
+ * for; after 0 nothing is changed, and the call returns ECANCELED. A NULL permit always allows it. May be called
+ * several times by one call.
  */
 typedef uint32_t bh_permit_begin_t(const void *arg);
 typedef struct bh_permit {
@@ -50,27 +50,27 @@ typedef struct bh_permit {
 } bh_permit_t;
 
 /*
- * Owns the volume or snapshot `name` and replays its intent log.  ENOTRECOVERABLE if that cannot be done to its end: the
- * log stays, and another attempt goes on where this one ended.
+ * Owns the volume or snapshot `name` and replays its intent log. ENOTRECOVERABLE if that cannot be completed: the log
+ * stays, and another attempt continues where this one stopped.
  */
 int bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out);
-/* Destroys the intent log of a volume that is not open: what it holds was acknowledged, and is lost. */
+/* Destroys the intent log of a volume that is not open: its contents were acknowledged, and are lost. */
 int bh_volume_discard_log(const char *name);
-/* Waits until everything is on disk and disowns. No loan may be left. */
+/* Syncs all changes and releases the volume. No loan may be left. */
 void bh_volume_close(bh_volume_t *volume);
 
 typedef void bh_name_visitor_t(void *arg, const char *name);
 
 /*
- * Visits the volumes of a pool whose logs hold what an earlier owner acknowledged, until they are
- * opened. Reads one block of each volume.
+ * Visits the volumes of a pool with unreplayed logs, which hold writes that an earlier owner acknowledged, until they
+ * are opened. Reads one block of each volume.
  */
 int bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg);
 typedef void bh_identity_visitor_t(void *arg, const char *name, uint64_t identity);
 
 /*
- * Visits the file systems of a pool, with what dmu_objset_fsid_guid() says of them. Opens none: reads one block of each
- * dataset, past the caches.
+ * Visits the file systems of a pool, with the result of dmu_objset_fsid_guid(). Opens none: reads one block of each
+ * dataset, with the caches bypassed.
  */
 int bh_file_systems(const char *pool, bh_identity_visitor_t *visit, void *arg);
 /* How many volumes a pool has. Reads one block of each dataset, past the caches. */
@@ -88,8 +88,8 @@ uint32_t bh_volume_is_read_only(const bh_volume_t *volume);
 int bh_volume_resize(bh_volume_t *volume, uint64_t size);
 
 /*
- * Takes the volume back to its newest snapshot, given by its full name. Nobody may use the volume
- * meanwhile and no read may be held; writes that are lent may stay so. The size may change.
+ * Rolls the volume back to its newest snapshot, given by its full name. The volume must have no users and no held reads
+ * until the return; write loans may exist. The size may change.
  */
 int bh_volume_rollback(bh_volume_t *volume, const char *snapshot);
 
@@ -105,19 +105,19 @@ int bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
  */
 int bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_read_t **out);
-/* What is told at the end: the read, held as by bh_read_hold(), or NULL and an error. */
+/* The completion callback: the read, held as by bh_read_hold(), or NULL and an error. */
 typedef void bh_read_done_t(void *arg, bh_read_t *read, int32_t error);
 /*
- * Calls `done` once, when the blocks are there: from this call, or on a thread of the library's, which must not
- * be kept waiting. EAGAIN: somebody else is reading one of them still.
+ * Calls `done` once, when the blocks are available: from this call, or on a thread of the library, which it must not
+ * block. EAGAIN: another reader still has a read of one of them in flight.
  */
 void bh_read_finish(bh_read_t *read, bh_read_done_t *done, void *arg);
-/* Nobody wants it any more. */
+/* The result is not needed any more. */
 void bh_read_abandon(bh_read_t *read);
 const bh_part_t *bh_read_parts(const bh_read_t *read, uint64_t *count);
 void bh_read_release(bh_read_t *read);
 
-/* Lends buffers for a write: whole blocks as buffers that the pool takes over uncopied. */
+/* Lends buffers for a write: whole blocks as buffers that the pool adopts without a copy. */
 int bh_write_lend(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_write_t **out);
 const bh_part_t *bh_write_parts(const bh_write_t *write, uint64_t *count);
@@ -142,10 +142,10 @@ int bh_update_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 /* Writes `data`, unless it is NULL, and unlocks. Always frees `update`. */
 int bh_update_end(bh_update_t *update, const uint8_t *data);
 
-/* Makes what was written durable through the intent log. */
+/* Commits all completed writes through the intent log. */
 int bh_flush(bh_volume_t *volume);
 
-/* Has the log begin, so that the first flush waits for no transaction group. Waits for one itself. */
+/* Starts the log, so that the first flush needs no transaction group. Blocks on one itself. */
 int bh_log_begin(bh_volume_t *volume);
 
 /* Fills at most `runs_max` runs that cover `length` bytes or their beginning. */

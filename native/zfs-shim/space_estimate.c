@@ -1,10 +1,9 @@
 /*
  * How much space dirty data is expected to take.
  *
- * The library takes 24 times the data: three places, each four times as large behind triple
- * parity, and all of it twice for deduplication.  A change that does not fit by that estimate waits
- * until a whole transaction group is on disk.  In a pool with little space left, compared to the
- * memory that dirty data may take, a stream of writes did little else.
+ * The library estimates 24 times the data: three copies, each four times as large with triple parity, and all of it
+ * twice for deduplication. A change that does not fit that estimate blocks until a whole transaction group is on disk.
+ * In a pool with little free space, compared to the limit of dirty data, a stream of writes mostly waited.
  *
  * Here the parity is that of the devices.  Blocks of the levels above are counted as they become
  * dirty, each like data, so that three places are the most for them too.  dRAID and deduplicated data keep
@@ -15,9 +14,9 @@
  * cores, medians of two: 602 MB/s with 24, 1,173 with three, 1,389 with one, tgt 531
  * (qemu-img bench -c 1200 -d 4 -s 1048576 -S 1048576 -t none -w).
  *
- * It is safe because the bound holds for each block on all levels.  The pool's own tables live in the 1/32 of the pool
- * (at least 128 MiB) that the library keeps back, and what a single transaction reserves before it begins is
- * still 24 times its size.  Not one place for data, although a volume without further copies takes no more: the
+ * It is safe because the bound holds for each block on all levels. The pool's own tables are in the 1/32 of the pool
+ * (at least 128 MiB) that the library reserves, and the reservation of a single transaction before it begins is still
+ * 24 times its size. The estimate is not one copy for data, although a volume without further copies uses no more: the
  * number of copies can be raised while data that was counted with the lower one is dirty.
  *
  * engines/zpool/tests/volume_space.rs fills a pool in which blocks take twelve times their size.  With the parity left
@@ -33,7 +32,7 @@
 #include <sys/vdev_draid.h>
 #include <sys/vdev_raidz.h>
 
-/* A block of a dRAID takes whole rows: how much that is, the library's own estimate has to do. */
+/* A block of a dRAID uses whole rows: the library's own estimate is used there. */
 #define	BH_PARITY_UNKNOWN	(VDEV_RAIDZ_MAXPARITY + 1)
 
 /* The highest of all devices that this process has opened. */
@@ -65,7 +64,7 @@ space_to_write(const objset_t *os, int64_t space)
 	return (MAX(space, 1LL << os->os_spa->spa_max_ashift) * SPA_DVAS_PER_BP * (parity + 1));
 }
 
-/* Stands in front of the library's own: every block that becomes dirty comes by here. */
+/* Interposes the library's function, which is called for every block that becomes dirty. */
 void
 dmu_objset_willuse_space(objset_t *os, int64_t space, dmu_tx_t *tx)
 {

@@ -1,11 +1,11 @@
 /*
- * Which leaves hold all that anybody was told to be durable.
+ * Determines which leaves have all acknowledged data.
  *
- * Where several devices fail together, each lacks something of the last transaction group, and the library knows no
- * more than that.  What counts is what was told.  Nobody is told before the devices of a group were flushed, and one
- * that fails such a flush is on record first (given_up.c).  So a leaf lacks nothing that was told as long as no other
- * leaf of its group has done a flush that was asked for after the leaf failed first: whatever it failed to write, a flush
- * that covers it was asked for later.
+ * When several devices fail together, each misses some of the last transaction group, and the library has no further
+ * information. Only acknowledged data matters. No acknowledgement is sent before the devices of a group were flushed,
+ * and a device that fails such a flush is recorded first (given_up.c). So a leaf misses no acknowledged data as long as
+ * no other leaf of its group has completed a flush issued after the leaf's first failure: the flush for any write that
+ * it missed was issued later.
  */
 #include "internal.h"
 
@@ -14,10 +14,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A leaf that failed so long before the others has nothing that was written when they failed. Longer than any deadline. */
+/* A leaf that failed this long before the rest misses the writes at the time of their failure. Longer than any
+ * deadline. */
 #define	BH_GONE_BEFORE	SEC2NSEC(120)
 
-/* What is known of a leaf. There are as many as devices that were ever opened. */
+/* The state of a leaf. There are as many as devices that were ever opened. */
 typedef struct standing {
 	struct standing *s_next;
 	uint64_t s_pool;
@@ -28,7 +29,7 @@ typedef struct standing {
 	int s_error;
 	/* The open transaction group then. */
 	uint64_t s_failed_txg;
-	/* When the latest flush that it did was asked for. */
+	/* When the latest flush that it completed was issued. */
 	hrtime_t s_flushed;
 } standing_t;
 
@@ -115,7 +116,8 @@ bh_standing_note(const zio_t *zio)
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
-/* When the latest flush was asked for that a leaf below `vd` did, other than `without`. The caller has the mutex. */
+/* When the latest flush was issued that a leaf below `vd`, other than `without`, has completed. The caller has the
+ * mutex. */
 static hrtime_t
 last_flush_below(vdev_t *vd, const vdev_t *without)
 {
@@ -133,7 +135,7 @@ last_flush_below(vdev_t *vd, const vdev_t *without)
 	return (last);
 }
 
-/* Whether the leaf holds all that anybody was told. The caller has the devices of the pool locked. */
+/* Whether the leaf has all acknowledged data. The caller has the devices of the pool locked. */
 static boolean_t
 has_all_told(vdev_t *vd)
 {
@@ -149,7 +151,7 @@ has_all_told(vdev_t *vd)
 	return (has);
 }
 
-/* The devices that answer, whether the library has them open or not. */
+/* The devices that respond, whether or not the library has them open. */
 struct answering {
 	const uint64_t *guids;
 	uint32_t count;
@@ -179,7 +181,7 @@ bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void *arg), con
 	return (whole >= wanted);
 }
 
-/* Whether the leaf answers and lacks nothing. */
+/* Whether the leaf responds and is complete. */
 static boolean_t
 is_whole(vdev_t *leaf, const void *answering)
 {
@@ -187,7 +189,7 @@ is_whole(vdev_t *leaf, const void *answering)
 	    vdev_dtl_empty(leaf, DTL_MISSING));
 }
 
-/* When a leaf below `vd` that answers failed first; never, if none did. The caller has the mutex. */
+/* When a responding leaf below `vd` failed first; the maximum if none did. The caller has the mutex. */
 static hrtime_t
 first_failure_below(vdev_t *vd, const struct answering *answering)
 {
@@ -204,8 +206,8 @@ first_failure_below(vdev_t *vd, const struct answering *answering)
 }
 
 /*
- * Whether a leaf below `vd` does not answer that was still in use when others failed: of two writes of that moment each
- * may be on another leaf only, and the library takes both for written.  The caller has the mutex.
+ * Whether a leaf below `vd` does not respond that was still in use when the rest failed: of two writes at that time
+ * each may be on only one leaf, and the library considers both written. The caller has the mutex.
  */
 static boolean_t
 misses_one_of_late(vdev_t *vd, const struct answering *answering, hrtime_t failure)
@@ -262,7 +264,7 @@ error_of(const vdev_t *leaf)
 	return (error);
 }
 
-/* The leaves below `vd` by their places, those of them that hold all that anybody was told, and what failed. */
+/* The leaves below `vd` by their indices, those with all acknowledged data, and the failed ones. */
 static void
 list_leaves(vdev_t *vd, nvlist_t *places, nvlist_t *told, nvlist_t *errors)
 {
@@ -279,7 +281,7 @@ list_leaves(vdev_t *vd, nvlist_t *places, nvlist_t *told, nvlist_t *errors)
 	}
 }
 
-/* Takes no lock that a flush holds, and none that somebody waits for who waits for a flush. */
+/* Acquires no lock that a flush holds, and none that a thread holds which is blocked on a flush. */
 nvlist_t *
 bh_standings(spa_t *spa)
 {

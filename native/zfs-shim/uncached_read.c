@@ -28,7 +28,7 @@ bh_dnode_read(bh_dnodes_t *dnodes, uint64_t object, dnode_phys_t *out)
 			return (error);
 		dnodes->d_block = block;
 	}
-	/* Held by whoever writes a description. */
+	/* Held while the description is written. */
 	dmu_buf_impl_t *db = (dmu_buf_impl_t *)block;
 	rw_enter(&db->db_rwlock, RW_READER);
 	*out = *(const dnode_phys_t *)((const char *)block->db_data +

@@ -1,10 +1,10 @@
 /*
- * Reading what a start looks at in every dataset without the library's caches in between: for a
- * block that is looked at once, those cost several allocations and fresh memory, ten times the
- * work of the reading itself.
+ * Reads the blocks of every dataset that a start needs, with the library's caches bypassed: for a
+ * block that is read once, those cost several allocations and fresh memory, ten times the work of
+ * the read itself.
  *
- * What is seen is what was written last, by a transaction group that is over. All functions say
- * when they cannot tell; the library's own way is the answer then.
+ * The result is the last state written by a completed transaction group. All functions report when
+ * they cannot determine the result; the caller then uses the library's own functions.
  */
 #ifndef BH_UNCACHED_READ_H
 #define	BH_UNCACHED_READ_H
@@ -15,7 +15,7 @@
 #include <sys/dmu_objset.h>
 #include <sys/dnode.h>
 
-/* A place in the list of a pool's own objects. Ended with bh_dnodes_end(). */
+/* A position in the list of a pool's own objects. Released by bh_dnodes_end(). */
 typedef struct bh_dnodes {
 	objset_t *d_mos;
 	/* The block that was looked at last, and is held. */
@@ -30,7 +30,7 @@ void bh_dnodes_end(bh_dnodes_t *dnodes);
 const void *bh_dnode_bonus(const dnode_phys_t *dnode, dmu_object_type_t type,
     uint64_t bytes);
 
-/* A block that is asked for. */
+/* A requested block. */
 typedef struct bh_block {
 	blkptr_t b_pointer;
 	zbookmark_phys_t b_bookmark;

@@ -1,18 +1,18 @@
 /*
  * A load does not go by a label of a transaction group that was never finished.
  *
- * Half of the labels are written before the uberblock.  The library wants the newest label that is no newer than the
- * uberblock that it loads, but it asks on a thread that does not hold the configuration, and gets the newest of all.
- * Where a process ended in the middle of a detach, that is the label of the pool without the detached device: in it the
- * last device of a mirror has the number of the mirror, and the library does not use the device ("damaged").  The pool
- * went on with the device that was let go, which lacks the log blocks of after the detach: what clients had been
- * told is durable was lost.
+ * Half of the labels are written before the uberblock. The library selects the newest label that is no newer than the
+ * uberblock that it loads, but it calls this on a thread that does not hold the configuration, and gets the newest of
+ * all. If a process was terminated during a detach, that is the label of the pool without the detached device: in it
+ * the last device of a mirror has the number of the mirror, and the library does not use the device ("damaged"). The
+ * pool continued with the detached device, which misses the log blocks written after the detach: acknowledged writes
+ * were lost.
  */
 #include "internal.h"
 
 #include <sys/vdev.h>
 
-/* Whether what is read is that of a pool that is there, of which nobody writes labels meanwhile. */
+/* Whether the label belongs to an existing pool that has no writer of labels at the time. */
 static boolean_t
 is_being_loaded(spa_t *spa)
 {
@@ -22,14 +22,14 @@ is_being_loaded(spa_t *spa)
 	    state == SPA_LOAD_RECOVER);
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 nvlist_t *
 vdev_label_read_config(vdev_t *vd, uint64_t txg)
 {
 	nvlist_t *(*library)(vdev_t *, uint64_t) = bh_library_function(__func__);
 	spa_t *spa = vd->vdev_spa;
 
-	/* A rewind takes older uberblocks than its labels, and spares are of several pools. */
+	/* A rewind uses older uberblocks than its labels, and spares belong to several pools. */
 	if (txg == UINT64_MAX && is_being_loaded(spa) && !spa->spa_extreme_rewind &&
 	    spa->spa_load_max_txg == UINT64_MAX && vd->vdev_aux == NULL && spa_last_synced_txg(spa) != 0)
 		txg = spa_last_synced_txg(spa);

@@ -1,18 +1,18 @@
 /*
- * Large writes that nobody has asked to be durable yet.
+ * Large writes that need not be durable yet.
  *
- * A record of the intent log covers 4 KiB, and most writes are never recorded for anybody: they are in a
- * transaction group before a flush comes.  So a large write is only noted, as an extent and its
- * group, and a flush makes records of those notes whose group is not on disk by then.
+ * A record of the intent log covers 4 KiB, and most writes are never logged, because they are in a synced transaction
+ * group before a flush is requested. So a large write is only noted, as an extent and its group, and a flush logs those
+ * notes with a group that is not on disk by then.
  *
- * The records belong to the group that is open at the flush, not to that of the write.  Their bytes are
- * fetched when the log takes them, so they are the newest; a write that comes after that is in the same
- * group or a later one.  Replay leaves out what is on disk, hence never brings back older bytes.
+ * The records belong to the group that is open at the flush, not to that of the write. Their bytes are fetched when the
+ * log collects them, so they are the newest; a later write is in the same group or a newer one. Replay skips data that
+ * is on disk, and hence never restores older bytes.
  *
- * Frees are recorded at once; a note that was made before one is recorded behind it, with the contents after it.
- * Of two flushes at a time the second waits until what the first took in hand is recorded, then commits.  Nobody who
- * waits for a transaction holds a lock across it: notes are made inside transactions under a lock held for
- * moments, and who makes records holds another.
+ * Frees are recorded at once; an earlier note is recorded after them, with the newer contents. Of two concurrent
+ * flushes the second blocks until the first has recorded its notes, then commits. No lock is held while a thread blocks
+ * on a transaction: notes are made inside transactions under a lock with short critical sections, and recording them
+ * uses a separate one.
  */
 #include "volume_impl.h"
 
@@ -25,8 +25,8 @@
 /* Writes up to this size are recorded at once: their few records cost less than the transaction at a flush. */
 #define	BH_RECORDED_AT_ONCE_BYTES_MAX	(16ULL << 10)
 /*
- * From this size on a flush waits for the transaction group, which writes it once, instead of the log, which has
- * it written twice.
+ * From this size on a flush syncs the transaction group, which writes the data once, instead of using the log, with
+ * which it is written twice.
  */
 #define	BH_GROUP_BYTES_MIN		(32ULL << 20)
 #define	BH_NOTES_MIN			64
@@ -61,7 +61,7 @@ bh_unlogged_fini(bh_unlogged_t *unlogged)
 	mutex_destroy(&unlogged->bu_mutex);
 }
 
-/* Drops what is on disk by now. */
+/* Drops notes that are on disk by now. */
 static uint64_t
 still_unwritten(struct bh_note *notes, uint64_t count, uint64_t synced)
 {
@@ -74,7 +74,7 @@ still_unwritten(struct bh_note *notes, uint64_t count, uint64_t synced)
 	return (kept);
 }
 
-/* Makes room for one more note. FALSE if there is no memory. */
+/* Reserves space for one more note. FALSE if there is no memory. */
 static boolean_t
 make_room(bh_unlogged_t *unlogged, uint64_t synced)
 {
@@ -129,7 +129,7 @@ bh_unlogged_note(bh_volume_t *volume, const dmu_tx_t *tx, uint64_t offset,
 	return (noted);
 }
 
-/* Takes all notes out. The caller frees them. */
+/* Removes all notes. The caller frees them. */
 static struct bh_note *
 take_notes(bh_unlogged_t *unlogged, uint64_t *count)
 {
@@ -142,12 +142,12 @@ take_notes(bh_unlogged_t *unlogged, uint64_t *count)
 	return (notes);
 }
 
-/* Makes records of notes. */
+/* Logs notes. */
 static int
 record(bh_volume_t *volume, const struct bh_note *notes, uint64_t count)
 {
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
-	/* It adds nothing to what is dirty, so it need not wait for less of that. */
+	/* It adds no dirty data, so it need not be throttled. */
 	int error = dmu_tx_assign(tx, DMU_TX_WAIT | DMU_TX_NOTHROTTLE);
 
 	if (error != 0) {
@@ -163,9 +163,9 @@ record(bh_volume_t *volume, const struct bh_note *notes, uint64_t count)
 }
 
 /*
- * Whether the transaction group is the better way to the disks: for much that makes up most of what the group
- * has to write.  A device for the log is there to be faster than that.  While a scan runs, a group for which somebody waits
- * takes seconds for the scan.
+ * Whether syncing the transaction group is cheaper than logging: for a large amount that dominates the data of the
+ * group. With a log device the log is faster. While a scan runs, a sync on request is delayed by seconds
+ * for the scan.
  */
 boolean_t
 bh_group_is_better(spa_t *spa, uint64_t bytes)
@@ -196,8 +196,8 @@ await_groups(spa_t *spa, const struct bh_note *notes, uint64_t count)
 }
 
 /*
- * Comes before a commit of the log: everything that was noted before is recorded, or on disk, when this returns.
- * Hold no transaction: this enters one.
+ * Called before a commit of the log: all earlier notes are recorded, or on disk, on return. The caller must hold no
+ * transaction: this enters one.
  */
 void
 bh_unlogged_record(bh_volume_t *volume)

@@ -1,16 +1,15 @@
 /*
- * An import that does not go on without devices whose labels were read.
+ * Fails an import without devices that had readable labels.
  *
- * The library takes the newest uberblock among the devices that it can open.  A device can have labels that say that it is the
- * newest one and not be opened, such as a disk that has become smaller: the pool would go back to what an older one holds.
- * Whoever imports names the devices that he counts on, and is told which of these the library could not open.  Nothing is
- * written up to there.
+ * The library selects the newest uberblock among the devices that it can open. A device with the newest labels may fail
+ * to open, such as a disk that has shrunk: the pool would revert to the state of an older one. The importer names the
+ * devices that it expects, and gets back those that the library could not open. No write is issued before that.
  */
 #include "internal.h"
 
 #include <sys/uberblock_impl.h>
 
-/* What the import of this thread counts on; the library loads a pool on the thread that imports it. */
+/* The expected devices of this thread's import; the library loads a pool on the thread that imports it. */
 static __thread struct {
 	const uint64_t *guids;
 	uint32_t count;
@@ -49,7 +48,7 @@ note_unopened(vdev_t *root)
 	}
 }
 
-/* Comes before the library's own.  Where too few devices can be opened, the load ends with this. */
+/* Interposes the library's function. If too few devices can be opened, the load stops with this. */
 int
 vdev_open(vdev_t *vd)
 {
@@ -61,7 +60,7 @@ vdev_open(vdev_t *vd)
 	return (error);
 }
 
-/* Comes before the library's own, which chooses where a load begins. Without an uberblock the load fails. */
+/* Interposes the library's function, which chooses where a load begins. Without an uberblock the load fails. */
 void
 vdev_uberblock_load(vdev_t *root, uberblock_t *ub, nvlist_t **config)
 {
@@ -70,7 +69,7 @@ vdev_uberblock_load(vdev_t *root, uberblock_t *ub, nvlist_t **config)
 	library(root, ub, config);
 	if (import.unopened == NULL)
 		return;
-	/* That a device is another one than its place says is found after they were opened. */
+	/* A device of a different identity than expected is detected after the open. */
 	spa_config_enter(root->vdev_spa, SCL_STATE, FTAG, RW_READER);
 	note_unopened(root);
 	spa_config_exit(root->vdev_spa, SCL_STATE, FTAG);

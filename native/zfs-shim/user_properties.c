@@ -1,10 +1,9 @@
 /*
  * Text properties of all datasets of a pool, read in a few round trips to its devices.
  *
- * A server reads them at its start, those of a thousand volumes before it can answer the first
- * client. Each dataset's are a list of its own, nearly always with all entries in its second
- * block. That block is read past the caches and looked at in place; any other list is the
- * library's to read.
+ * A server reads them at its start, those of a thousand volumes before it can serve the first
+ * client. Each dataset has its own ZAP of them, nearly always with all entries in its second block.
+ * That block is read with the caches bypassed and parsed in place; the library reads any other ZAP.
  */
 #include "directory.h"
 
@@ -19,7 +18,7 @@
 
 #include "shim_dataset.h"
 
-/* What the name ends in under which ZFS keeps that a received value does not count. */
+/* The suffix under which ZFS stores that a received value is overridden. */
 #define	BH_INHERIT_SUFFIX	"$inherit"
 /* Which block of a list holds the entries, if there are only two. */
 #define	BH_LEAF_BLOCK		1
@@ -35,7 +34,7 @@ typedef struct property_walk {
 	char pw_value[ZAP_MAXVALUELEN];
 } property_walk_t;
 
-/* A dataset whose properties are asked for. */
+/* A dataset with requested properties. */
 typedef struct child {
 	uint64_t c_object;
 	uint64_t c_properties;
@@ -44,7 +43,7 @@ typedef struct child {
 } child_t;
 
 /*
- * That a received value does not count is kept as a number, with a name that says so; all other
+ * The mark of an overridden received value is stored as a number, with this suffix; all other
  * numbers are properties of ZFS itself.
  */
 static boolean_t
@@ -102,7 +101,7 @@ leaf_init(leaf_t *leaf, const void *data, uint64_t bytes)
 	leaf->l_leaf.l_bs = highbit64(bytes) - 1;
 }
 
-/* Copies what a chain of chunks holds. FALSE if it is not text of that length. */
+/* Copies the contents of a chain of chunks. FALSE if it is not text of that length. */
 static boolean_t
 copy_text(leaf_t *leaf, uint16_t chunk, uint64_t bytes, char *out,
     uint64_t out_bytes)

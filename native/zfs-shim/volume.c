@@ -1,5 +1,5 @@
 /*
- * A volume's blocks: writes, frees, and what is allocated where. volume_read.c has the reads.
+ * A volume's blocks: writes, frees, and allocation. volume_read.c has the reads.
  *
  * Every access holds the volume's range lock, so calls are atomic against each other. A block
  * that a reader has pinned is never moved or changed below it: writers of other bytes of the
@@ -30,8 +30,8 @@ struct bh_update {
 };
 
 /*
- * Pins a block that is about to be written. Blocks that are overwritten as a whole need no old
- * contents, only their place in the tree. dn_struct_rwlock is held.
+ * Pins a block that is about to be written. Blocks that are overwritten completely need no old contents, only their
+ * position in the tree. dn_struct_rwlock is held.
  */
 static int
 pin_for_write(bh_volume_t *volume, uint64_t id, boolean_t whole,
@@ -97,7 +97,7 @@ write_block(dmu_buf_impl_t *db, uint64_t within, uint64_t bytes,
 		dmu_buf_fill_done(&db->db, tx, B_FALSE);
 }
 
-/* Gives the segments to the pinned blocks. Buffers of the pool's own change owner. */
+/* Assigns the segments to the pinned blocks. Buffers of the pool change owner. */
 static void
 write_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
     bh_segment_t *segments, uint64_t segment_count, dmu_tx_t *tx)
@@ -155,7 +155,7 @@ enter_change(bh_volume_t *volume, dmu_tx_t *tx, uint32_t wait)
 	return (0);
 }
 
-/* Whether whoever asked for a change still wants it. */
+/* Whether the requester of a change still needs it. */
 static boolean_t
 is_permitted(const bh_permit_t *permit)
 {
@@ -163,8 +163,8 @@ is_permitted(const bh_permit_t *permit)
 }
 
 /*
- * Enters a transaction that writes an extent. `kept_back`: it is one that has its place although the pool is full,
- * as bh_kept_back_commit() is to be told.
+ * Enters a transaction that writes an extent. `kept_back`: it is admitted to reserved space although the pool is full,
+ * for bh_kept_back_commit().
  */
 static int
 enter_write(bh_volume_t *volume, uint64_t offset, uint64_t length,
@@ -253,7 +253,7 @@ lock_for_change(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	return (bh_lock_range(volume, offset, length, RL_WRITER, wait, range));
 }
 
-/* Unlocks what lock_for_change() locked; what was changed is then as durable as it has to be. */
+/* Unlocks the locks of lock_for_change(); the change is then as durable as required. */
 static void
 unlock_changed(bh_volume_t *volume, zfs_locked_range_t *range,
     boolean_t changed)
@@ -318,7 +318,7 @@ bh_write_lend(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	write->bw_count = count;
 	write->bw_parts = (bh_part_t *)&write->bw_segments[count];
 
-	/* The edges' bytes stand behind the parts. */
+	/* The edges' bytes are stored after the parts. */
 	uint8_t *plain = (uint8_t *)&write->bw_parts[count];
 	for (uint64_t i = 0, at = offset; i < count; i++) {
 		uint64_t bytes = MIN(size - P2PHASE(at, size), end - at);

@@ -1,6 +1,6 @@
 /*
- * What the files of a volume share: volume.c, volume_read.c, volume_open.c, intent_log.c,
- * unlogged_writes.c, waits.c, full_pool.c, allocated_runs.c.
+ * Shared by the files of a volume: volume.c, volume_read.c, volume_open.c, intent_log.c, unlogged_writes.c, waits.c,
+ * full_pool.c, allocated_runs.c.
  */
 #ifndef BH_VOLUME_IMPL_H
 #define	BH_VOLUME_IMPL_H
@@ -28,12 +28,12 @@
 typedef struct bh_unlogged {
 	/* Of the notes. Taken inside transactions. */
 	kmutex_t bu_mutex;
-	/* Held by whoever makes records of them. Taken outside transactions. */
+	/* Held while notes are recorded. Acquired outside transactions. */
 	kmutex_t bu_recording;
 	struct bh_note *bu_notes;
 	uint64_t bu_count;
 	uint64_t bu_capacity;
-	/* Something was noted that may not be recorded yet. */
+	/* There are notes that may not be recorded yet. */
 	uint32_t bu_is_behind;
 } bh_unlogged_t;
 
@@ -47,7 +47,7 @@ typedef struct bh_gathered {
 struct bh_volume {
 	objset_t *bv_os;
 	dnode_t *bv_dnode;
-	/* Opened by the first write, so that closing an untouched volume waits for nothing. */
+	/* Opened by the first write, so that closing an untouched volume does not wait. */
 	zilog_t *bv_log;
 	kmutex_t bv_log_mutex;
 	bh_unlogged_t bv_unlogged;
@@ -55,7 +55,7 @@ struct bh_volume {
 	uint64_t bv_size;
 	/* The newest transaction group that changes contents: status has to wait for it. */
 	uint64_t bv_dirty_txg;
-	/* Where a sequential reader would go on; a hint, so races do not matter. */
+	/* Where a sequential reader would continue; a hint, so races do not matter. */
 	uint64_t bv_next_block;
 	uint32_t bv_block_size;
 	uint32_t bv_block_shift;
@@ -85,7 +85,7 @@ void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 
-/* Tells a transaction of blocks that will be cloned; whether pointers of a log are such as the pool can have. */
+/* Declares blocks to be cloned to a transaction; whether the pointers of a log are valid in the pool. */
 void bh_hold_clone(dmu_tx_t *tx, dnode_t *dn, uint64_t offset, uint64_t length, uint64_t block_size);
 boolean_t bh_may_be_cloned(spa_t *spa, const blkptr_t *pointers, uint64_t count);
 
@@ -102,9 +102,9 @@ boolean_t bh_group_is_better(spa_t *spa, uint64_t bytes);
 void bh_log_close(zilog_t *log);
 
 /*
- * full_pool.c: a write that was refused for want of space, although it has its place. Between begin and its commit
- * there is no other one; begin has failed if it does not return 0. The first look waits for nothing. The commit is that
- * of any write.
+ * full_pool.c: a write that was refused for lack of space, although its space is reserved. Between begin and its commit
+ * there is no second one; a result of begin other than 0 is a failure. The first check does not wait. The commit is
+ * also called for ordinary writes.
  */
 boolean_t bh_is_refused_for_space(int error);
 boolean_t bh_has_reservation(const bh_volume_t *volume);
@@ -129,7 +129,7 @@ void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
 #define	BH_ZERO_BYTES		(128ULL << 10)
 /* Block handles of small writes live on the stack. */
 #define	BH_STACK_BLOCKS		16
-/* What a hole reads as. Never written. */
+/* The contents of a hole. Never written. */
 extern uint8_t bh_zeroes[BH_ZERO_BYTES];
 
 /* Where a block's contents are. */
@@ -144,7 +144,7 @@ boolean_t bh_is_inside(const bh_volume_t *volume, uint64_t offset,
     uint64_t length);
 uint64_t bh_block_count(const bh_volume_t *volume, uint64_t offset,
     uint64_t length);
-/* Looks for a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held. */
+/* Finds a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held. */
 bh_place_t bh_find_block(bh_volume_t *volume, uint64_t block,
     dmu_buf_impl_t **out);
 void bh_release_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks,

@@ -17,13 +17,13 @@ read_size(objset_t *os, uint64_t *size)
 	return (zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1, size));
 }
 
-/* Lets go of everything but the objset. */
+/* Releases all resources but the objset. */
 static void
 shut_down(bh_volume_t *volume)
 {
 	spa_t *spa = volume->bv_os->os_spa;
 	dsl_pool_t *dp = spa_get_dsl(spa);
-	/* At the open it was set to what may come. */
+	/* At the open it was set to an upper bound. */
 	uint64_t dirty = MIN(volume->bv_dirty_txg,
 	    __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
 
@@ -42,7 +42,7 @@ shut_down(bh_volume_t *volume)
 	dmu_objset_evict_dbufs(volume->bv_os);
 }
 
-/* Fills in a volume whose objset is owned. */
+/* Initialises a volume with an owned objset. */
 static int
 set_up(bh_volume_t *volume, const char *name, uint32_t flags)
 {
@@ -178,7 +178,7 @@ bh_volume_resize(bh_volume_t *volume, uint64_t size)
 	if (size == 0 || size % volume->bv_block_size != 0)
 		return (EINVAL);
 
-	/* Everything from the smaller of the two sizes on is locked against use. */
+	/* The range from the smaller of the two sizes on is locked against use. */
 	uint64_t old = volume->bv_size;
 	zfs_locked_range_t *range = zfs_rangelock_enter(&volume->bv_ranges,
 	    MIN(old, size), UINT64_MAX - MIN(old, size), RL_WRITER);

@@ -1,5 +1,5 @@
 /*
- * Reads of a volume's blocks: where a block is, loans of what is cached, and reads that are told of when they end.
+ * Reads of a volume's blocks: block lookup, loans of cached data, and asynchronous reads.
  */
 #include "volume_impl.h"
 
@@ -10,7 +10,7 @@
 
 /* Reads of at least this many blocks always tell the prefetcher. */
 #define	BH_STREAM_BLOCKS_MIN	4
-/* Beside BH_NO_WAIT and BH_MAY_WAIT: reads are started, and whoever asked is told of their end. */
+/* In addition to BH_NO_WAIT and BH_MAY_WAIT: reads are started, and the caller is notified of their completion. */
 #define	BH_BEGIN		2U
 
 uint8_t bh_zeroes[BH_ZERO_BYTES];
@@ -20,7 +20,7 @@ struct bh_read {
 	zfs_locked_range_t *brd_range;
 	uint64_t brd_offset;
 	uint64_t brd_length;
-	/* Of a read that was begun, and what is called at its end. */
+	/* The root ZIO and the callback of an asynchronous read. */
 	zio_t *brd_root;
 	bh_read_done_t *brd_done;
 	void *brd_arg;
@@ -63,8 +63,7 @@ bh_lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
 }
 
 /*
- * Whether the block pointer of (level, block) says hole, where `parent` holds that pointer, or
- * the dnode if it is NULL.
+ * Whether the block pointer of (level, block) is a hole, where `parent` holds that pointer, or the dnode if it is NULL.
  */
 static boolean_t
 pointer_is_hole(dnode_t *dn, dmu_buf_impl_t *parent, uint64_t block)
@@ -86,11 +85,10 @@ pointer_is_hole(dnode_t *dn, dmu_buf_impl_t *parent, uint64_t block)
 }
 
 /*
- * Looks for a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held.
+ * Finds a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held.
  *
- * A block that is not in the table of cached blocks is not dirty, so the tree of block pointers
- * tells the truth about it (except for a free that was not synced yet, which reading the block
- * takes care of).
+ * A block without a dbuf is not dirty, so the tree of block pointers is accurate for it (except for a free that was not
+ * synced yet, which reading the block handles).
  */
 bh_place_t
 bh_find_block(bh_volume_t *volume, uint64_t block, dmu_buf_impl_t **out)
@@ -139,7 +137,7 @@ bh_release_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t count)
 	}
 }
 
-/* Tells the prefetcher of a read, if it looks like a part of a stream. */
+/* Notifies the prefetcher of a read, if it seems to be part of a stream. */
 static void
 note_stream(bh_volume_t *volume, uint64_t first, uint64_t count,
     boolean_t missed)
@@ -191,7 +189,7 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 		*block = NULL;
 		return (error == ENOENT ? 0 : error);
 	}
-	/* What somebody else reads is his to wait for: nobody could be told of its end. */
+	/* A read in flight for another reader has no completion callback for us, so the caller must wait for it. */
 	if (wait == BH_BEGIN && is_being_read(*block)) {
 		dbuf_rele(*block, volume);
 		*block = NULL;
@@ -200,7 +198,7 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 	if (*root == NULL)
 		*root = zio_root(volume->bv_os->os_spa, reads_ended, NULL,
 		    ZIO_FLAG_CANFAIL);
-	/* Errors reach the root. What the ARC has is there when this returns. */
+	/* Errors reach the root. Data in the ARC is available on return. */
 	(void) dbuf_read(*block, *root, DB_RF_CANFAIL | DB_RF_NEVERWAIT |
 	    DB_RF_HAVESTRUCT | DB_RF_NOPREFETCH);
 	return (0);
@@ -232,7 +230,7 @@ start_reads(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	return (error);
 }
 
-/* Waits until a block that somebody is reading is there. */
+/* Blocks until a block is read by another reader. */
 static int
 await_block(dmu_buf_impl_t *db)
 {
@@ -247,7 +245,7 @@ await_block(dmu_buf_impl_t *db)
 	return (error);
 }
 
-/* Whether what is pinned can be read now; EAGAIN while somebody reads a block of it. */
+/* Whether the pinned data can be read now; EAGAIN while another reader reads a block of it. */
 static int
 are_there(dmu_buf_impl_t **blocks, uint64_t count)
 {
@@ -258,7 +256,7 @@ are_there(dmu_buf_impl_t **blocks, uint64_t count)
 	return (0);
 }
 
-/* Ends the reads that pin_block() started, by waiting for them or by letting them run on. */
+/* Completes the reads that pin_block() started, by waiting for them or by letting them run on. */
 static int
 finish_reads(zio_t *root, dmu_buf_impl_t **blocks, uint64_t count,
     uint32_t wait)
@@ -439,7 +437,7 @@ bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 		*out = read;
 		return (EINPROGRESS);
 	}
-	/* What somebody else reads is his to wait for. */
+	/* A read in flight for another reader must be waited for. */
 	int read_error = finish_reads(root, read->brd_blocks, pinned,
 	    BH_NO_WAIT);
 	if (error == 0)
@@ -460,7 +458,7 @@ reads_ended(zio_t *root)
 {
 	bh_read_t *read = root->io_private;
 
-	/* Somebody waits for the root, or nobody wants the data any more. */
+	/* A thread is blocked on the root, or the data is not needed any more. */
 	if (read == NULL)
 		return;
 	bh_read_done_t *done = read->brd_done;

@@ -1,10 +1,10 @@
 /*
- * Waits for transaction groups no longer than what was done asks for.
+ * Limits waiting for transaction groups to the necessary ones.
  *
- * Each group that is waited for costs clients of a pool that moves a few writes and flushes, and the
- * library is generous where nobody waits for it: "everything" means two groups more than have any
- * contents, and the close of a log fills a group of its own with a commit that commits nothing. So a
- * server with some open volumes waited for a dozen groups, one after the other, before it was rid of its pool.
+ * Each group that is waited for costs clients of a moving pool a few writes and flushes, and the library is not
+ * optimised for that: a full sync includes two groups more than have any contents, and the close of a log fills its
+ * own group with an empty commit. So a server with some open volumes waited for a dozen groups, one after another,
+ * before its pool was exported.
  */
 #include "volume_impl.h"
 
@@ -12,15 +12,14 @@
 #include <sys/txg.h>
 #include <sys/zil_impl.h>
 
-/* This thread lets go of a pool. */
+/* This thread exports a pool. */
 static __thread boolean_t exporting;
-/* The log that this thread closes, and whose records are all in groups that are on disk. */
+/* The log that this thread closes, and that has all its records in synced groups. */
 static __thread const zilog_t *closing_clean;
 
 /*
- * Waits until all that was done before is on disk. Whatever has entered a transaction is in the open
- * group or an earlier one. Two more groups, as the library waits for, only empty the lists of
- * space that was freed.
+ * Blocks until all earlier changes are on disk. Each transaction that has been entered is in the open group or an
+ * earlier one. The two further groups of the library's own wait only empty the lists of freed space.
  */
 void
 bh_wait_until_written(dsl_pool_t *dp)
@@ -30,8 +29,8 @@ bh_wait_until_written(dsl_pool_t *dp)
 }
 
 /*
- * Whether the newest block of the log is open: records are in it that nobody waits for.  A commit whose own records are in the
- * block before leaves it so for the next commit.
+ * Whether the newest block of the log is open: it has records that no commit needs. A commit with its own records
+ * in the previous block leaves it so for the next commit.
  */
 static boolean_t
 has_open_block(zilog_t *log)
@@ -44,8 +43,8 @@ has_open_block(zilog_t *log)
 }
 
 /*
- * Closes the log of a volume that nobody writes to any more, and whose changes are all on disk: a commit would write
- * nothing, but for an open block, which the library does not close without one.
+ * Closes the log of a volume without writers, with all changes on disk: a commit would write nothing, except for an
+ * open block, which the library does not close without one.
  */
 void
 bh_log_close(zilog_t *log)
@@ -56,7 +55,7 @@ bh_log_close(zilog_t *log)
 	closing_clean = NULL;
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 void
 zil_commit(zilog_t *log, uint64_t object)
 {
@@ -69,16 +68,16 @@ zil_commit(zilog_t *log, uint64_t object)
 		    __ATOMIC_RELAXED);
 	library(log, object);
 	bh_log_gaps_await(log->zl_spa);
-	/* Nobody is told that this is durable before it is known where it is not. */
+	/* The commit is not acknowledged before failed devices are on record. */
 	bh_given_up_await(log->zl_spa);
 }
 
 /*
- * Has the labels say that the pool is free for any host.  The library has them say so before it flushes what it has
- * in memory about free space, which may take many groups: another host would open the pool meanwhile.
+ * Marks the pool as free for any host in the labels. The library does so before it flushes its in-memory state of free
+ * space, which may need many groups: another host would open the pool in between.
  *
- * The next group writes it.  The library has said which group is the last with contents, and a group may have ended
- * since: then there is one more.  Returns the last group, which is waited for.
+ * The next group writes it. The library has determined the last group with contents, and a group may have synced since:
+ * then there is one more. Returns the last group, which is waited for.
  */
 static uint64_t
 label_as_exported(spa_t *spa)
@@ -93,7 +92,7 @@ label_as_exported(spa_t *spa)
 	return (last);
 }
 
-/* Comes before the library's own. */
+/* Interposes the library's function. */
 void
 txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 {
@@ -120,7 +119,7 @@ bh_export(const char *pool, boolean_t force)
 {
 	spa_t *spa;
 
-	/* Whoever imports it next has to know which devices lack something. */
+	/* The next importer needs the list of incomplete devices. */
 	if (spa_open(pool, &spa, FTAG) == 0) {
 		bh_given_up_await(spa);
 		spa_close(spa, FTAG);

@@ -1,9 +1,9 @@
 /*
  * How many threads issue the writes of a transaction group.
  *
- * The library takes 80 % of the processors, rounded down. On a machine of two that is one thread, which computes
- * every checksum, allocates every block and hands it to the disk. Here it is one for each processor, up to the number at
- * which the library's own rule gives several.
+ * The library uses 80 % of the processors, rounded down. On a host with two that is one thread, which computes every
+ * checksum, allocates every block and submits it to the disk. Here it is one per processor, up to the number at which
+ * the library's own rule yields several.
  */
 #include "internal.h"
 

@@ -54,8 +54,8 @@ pub enum WaitMode<'a> {
 
 /// Decides whether a change that had to block may still take effect: its requester may be gone by then.
 pub trait Permit: Send + Sync {
-    /// Called by the device just before it applies the change, when nothing is left to wait for. After `true` the
-    /// change takes effect; after `false` nothing happens, and the caller gets [`ErrorKind::Gone`]. A call that changes
+    /// Called by the device just before it applies the change, when nothing is left to wait for. If it returns
+    /// `true`, the change is applied; otherwise it is not, and the caller gets [`ErrorKind::Gone`]. A call that changes
     /// the device in several steps may call this before each step.
     fn begin(&self) -> bool;
 }
@@ -237,7 +237,7 @@ pub trait BlockDevice: Send + Sync {
     /// Writes `data` at byte `offset` by copying it.
     fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
-    /// Makes `extent` read as zeros.
+    /// Zeros `extent`.
     fn write_zeroes(
         &self,
         extent: Extent,

@@ -94,7 +94,7 @@ impl Entry {
     }
 }
 
-/// Whether an object of a kind can have such a list. A list without an entry is refused by the kernel, whose log replay
+/// Whether an object of a kind can have such a list. A list without an entry is refused by the kernel: its log replay
 /// stops at it.
 pub fn is_possible(list: &[Entry], kind: Kind) -> bool {
     let has_room = (1..=ENTRIES_MAX).contains(&list.len());

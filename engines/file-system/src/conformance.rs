@@ -1,5 +1,5 @@
 //! The conformance tests for every file system. An implementation runs [`ALL`] in its own tests, each on an empty file
-//! system whose root belongs to root and is writable by every user.
+//! system with a root that belongs to root and is writable by every user.
 //!
 //! # Panics
 //! The tests panic where a file system behaves differently.

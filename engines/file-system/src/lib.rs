@@ -322,7 +322,7 @@ impl Identity {
     }
 }
 
-/// The rights of a requester on a node. A mode has three rights; an ACL has finer ones. a list tells more apart.
+/// The rights of a requester on a node. A mode has three rights; an ACL has finer ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Read it.
@@ -433,7 +433,7 @@ pub trait FileSystem: Send + Sync {
     ) -> Done<Changed>;
     /// The rights of `who` on `node`.
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions>;
-    /// Looks `name` up in `directory`.
+    /// Finds `name` in `directory`.
     fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object>;
     /// The directory that `directory` is in; the root's is itself.
     fn parent(&self, who: &Identity, directory: Node) -> Done<Node>;
@@ -547,7 +547,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (node, offset, bytes, repeats);
         Err(FileError::Unsupported)
     }
-    /// Makes durable all completed changes of names and attributes, and the contents of `node`, or of all files if it
+    /// Commits all completed changes of names and attributes, and the contents of `node`, or of all files if it
     /// is `None`.
     fn commit(&self, node: Option<Node>) -> Done;
     /// The first offset from `offset` on with such content; [`FileError::BeyondEnd`] if there is none. A file system that does not know
@@ -570,7 +570,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (node, offset, length);
         Err(FileError::Unsupported)
     }
-    /// Makes a range of `to` share the blocks of a range of `from`.
+    /// Clones the blocks of a range of `from` into a range of `to`.
     fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done {
         let _ = (from, to, length);
         Err(FileError::Unsupported)

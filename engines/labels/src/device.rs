@@ -272,7 +272,7 @@ pub fn root_written(data: &[u8]) -> Option<u64> {
 }
 
 /// The newest label of one device, or the first of several devices. Half of the labels are written before the uberblock
-/// that makes their transaction group count: a label that is newer than its pool's newest uberblock describes a change
+/// that commits their transaction group: a label that is newer than its pool's newest uberblock describes a change
 /// that was never committed, such as an export.
 pub fn newest_settled<T>(
     labels: Vec<T>,

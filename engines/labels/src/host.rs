@@ -16,7 +16,7 @@ pub fn host_name() -> String {
 }
 
 impl HostId {
-    /// Derives a host id for `pool` on the host `machine` (its machine-id: a string that is stable
+    /// Derives a host id for `pool` on the host identified by `machine` (its machine-id: a string that is stable
     /// across reboots and unique per host).
     pub fn derive(machine: &str, pool: &str) -> Self {
         // FNV-1a: the host id is stored in pools, so the algorithm must not change.

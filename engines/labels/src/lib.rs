@@ -1,9 +1,9 @@
-//! The labels that ZFS writes on each device of a pool: which pool it belongs to, who used it last.
+//! The labels that ZFS writes on each device of a pool: its pool, and the last owner.
 //! They are read without the ZFS library, so that a process that only needs a pool's owner starts
 //! quickly.
 //!
 //! There are four copies, two at the start and two at the end of the device, so that one survives
-//! when the others are overwritten or a crash interrupts the write of one. In each, a ring of
+//! when the rest are overwritten or a crash interrupts the write of one. In each, a ring of
 //! uberblocks follows the description: the roots of the last transaction groups.
 
 #![forbid(unsafe_code)]

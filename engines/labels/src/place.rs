@@ -222,7 +222,7 @@ fn unit(block: &Path) -> Option<String> {
             let number = before
                 .strip_prefix("part")
                 .and_then(|one| one.strip_suffix('-'));
-            // The digit before it is the NAA type or designator prefix that udev adds; the kernel uses a name for it.
+            // The digit before it is the type of the designator; the kernel has a name for it there, such as `naa`.
             let name = name.get(1..)?.to_owned();
             (name, number.map(str::to_owned))
         }

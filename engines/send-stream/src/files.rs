@@ -20,7 +20,7 @@ const OBJECTS: Range<u64> = MASTER_NODE..1 << 48;
 /// Places of 512 bytes in a block of objects. No object reaches into the next block.
 const SLOTS: u64 = 32;
 const SLOT_BYTES: u32 = 512;
-/// Minimum size of a dnode without its bonus buffer.
+/// Minimum bytes of a dnode that are not available to its bonus buffer.
 const HEAD_BYTES: u32 = 192;
 /// Contents of files, the only ones that are sent compressed.
 const CONTENTS: u32 = 19;

@@ -42,7 +42,8 @@ pub enum Fault {
     Error(ErrorKind),
     /// Return this error to a call that may block; a call that may not gets `WouldBlock`.
     LateError(ErrorKind),
-    /// Never complete without blocking: every [`WaitMode::NoWait`] call returns `WouldBlock`; the others work.
+    /// Never complete without blocking: every [`WaitMode::NoWait`] call returns `WouldBlock`; calls that may block
+    /// work.
     Slow,
     /// Block until the fault is changed; a call that may not block gets `WouldBlock`.
     Hang,

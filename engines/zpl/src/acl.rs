@@ -77,8 +77,8 @@ pub fn encode(list: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes the allow and deny entries of a stored list. Users that only an identity mapper can resolve become nobody.
-/// Returns `None` if it is damaged.
+/// Decodes the allow and deny entries of a stored list. Users that only an identity mapper can resolve become the user
+/// 65534. Returns `None` if it is damaged.
 pub fn decode(list: &[u8]) -> Option<Vec<Entry>> {
     let (mut entries, mut rest) = (Vec::new(), list);
     while !rest.is_empty() {
@@ -349,7 +349,7 @@ mod tests {
         let logged = encode_logged(&entries);
         assert_eq!(decode_logged(&logged), Some(entries));
         assert_eq!(decode_logged(&logged[1..]), None);
-        // An entry for the owner, in the layout of `ace_t`: who, mask, flags, type.
+        // An entry for the owner, in the layout of `ace_t`: id, mask, flags, type.
         let words = [0xff, 0xff, 0xff, 0xff, 0xff, 1, 0x1f, 0, 0, 0x10, 0, 0];
         assert!(cfg!(target_endian = "big") || logged[..LOGGED_BYTES] == words);
         // One that audits.

@@ -258,7 +258,7 @@ impl<O: Objects> Zpl<O> {
     }
 
     /// Whether an object may get a name in a directory: not if the directory's project is inherited and the object has
-    /// another one. A user could otherwise bypass the project's quota.
+    /// a different one. A user could otherwise bypass the project's quota.
     pub(crate) fn check_project(&self, directory: &Stored, object: &Stored) -> Done {
         let project = |stored: &Stored| match stored.has.has(Has::PROJECT) {
             true => stored.project,

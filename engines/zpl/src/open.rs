@@ -22,9 +22,9 @@ pub enum OpenError {
         /// The feature.
         what: &'static str,
     },
-    /// Its log waits, and nothing can be changed.
+    /// Its log must be replayed, but it is opened read-only.
     #[error(
-        "it is opened read-only and has an intent log that waits to be replayed, so that what was written last is missing: \
+        "it is opened read-only and has an intent log that must be replayed, so that the last writes are missing: \
          open it once so that it can be changed"
     )]
     LogWaits,

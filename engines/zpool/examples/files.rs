@@ -63,7 +63,7 @@ const ROOT: Identity = Identity {
 const MASTER_NODE: u64 = 1;
 const TOKEN_BYTES: usize = 16;
 const READ_BYTES: usize = 1 << 20;
-/// Of a longer file only the two ends are hashed: an emulated processor needs minutes for a gigabyte.
+/// Of a longer file only its head and tail are hashed: an emulated processor needs minutes for a gigabyte.
 const SUMMED_BYTES_MAX: u64 = 64 << 20;
 const END_BYTES: u64 = 4 << 20;
 
@@ -394,7 +394,7 @@ fn entry(
     ))
 }
 
-/// The SHA-256 of a file's contents, or of the ends of a long one.
+/// The SHA-256 of a file's contents, or of the head and tail of a long one.
 fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, String>) -> Answer {
     if let Some(sum) = seen.get(&node.object) {
         return Ok(sum.clone());

@@ -1,4 +1,4 @@
-//! Measures how long it takes to open a pool, to read its exports, and to read from one volume,
+//! Measures the time to open a pool, to read its exports, and to read from one volume,
 //! with 1 and with 1,000 volumes: `many_volumes FOLDER COUNT` creates a pool there, or opens an
 //! existing one and prints the times.
 

@@ -25,7 +25,7 @@ fn cpu() -> Duration {
     Duration::new(usage.tv_sec as u64, usage.tv_nsec as u32)
 }
 
-/// Repeats `call` and prints its cost. Then waits until the pool has synced, so that the cost of
+/// Repeats `call` and prints its cost. Then blocks until the pool has synced, so that the cost of
 /// writing the data to disk is included.
 fn measure(pool: &Pool, what: &str, bytes: u64, mut call: impl FnMut()) {
     if std::env::var("ONLY").is_ok_and(|only| only != what) {

@@ -153,7 +153,7 @@ impl Drop for Cipher {
 /// Memory that the engine lends for one call; `None` where it has none.
 ///
 /// # Safety
-/// `data` points to `bytes` readable bytes without writers while the slice lives, or `bytes` is
+/// `data` points to `bytes` readable bytes without writers while the slice exists, or `bytes` is
 /// zero.
 unsafe fn lent<'a>(data: *const u8, bytes: u64) -> &'a [u8] {
     if bytes == 0 {

@@ -110,7 +110,7 @@ fn kind_word(has_checks: bool) -> &'static str {
 }
 
 fn has_checks() -> bool {
-    // SAFETY: looks up a symbol in the dynamic linker.
+    // SAFETY: only searches for a symbol in the dynamic linker.
     unsafe { sys::bh_library_has_checks() != 0 }
 }
 

@@ -73,7 +73,7 @@ impl NvList {
         Self(NonNull::new(raw).expect("allocated"))
     }
 
-    /// Takes ownership of a list that the library returned; `None` for NULL.
+    /// Becomes the owner of a list that the library returned; `None` for NULL.
     ///
     /// # Safety
     /// `raw` is NULL or a list that no other code frees or changes.

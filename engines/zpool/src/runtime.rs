@@ -23,7 +23,7 @@ const DIRTY_BYTES_MIN: u64 = 16 << 20;
 /// A longer transaction group delays a start after a crash too much.
 const TXG_TIMEOUT_S_MAX: u32 = 60;
 
-/// MMP writes of a pool with `multihost=on` within the silence after which its owner gives it up.
+/// MMP writes of a pool with `multihost=on` within the silence after which its owner abandons it.
 /// Several, so that one slow write does not count.
 const SIGNS_OF_LIFE_PER_SILENCE: u32 = 8;
 /// The library writes them no more often than every 100 ms.
@@ -51,7 +51,7 @@ pub struct EngineOptions {
     /// synchronous load), a longer one batches more writes.
     pub txg_timeout_s: u32,
     /// How long the owner of a pool with `multihost=on` may fail to write an MMP uberblock before
-    /// it gives the pool up; another head without proof waits twice to two and a half times as long
+    /// it abandons the pool; another head without proof must wait twice to two and a half times as long
     /// before it imports the pool. `None`: the library's own 10 s.
     pub multihost_silence: Option<Duration>,
     /// Keep cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which

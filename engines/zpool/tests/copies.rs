@@ -457,8 +457,8 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
     }
 }
 
-/// One of two disks without a mirror was put back as an older copy. An administrator who names it opens the pool with
-/// it, and may attach a disk to it.
+/// One of two disks without a mirror was put back as an older copy. The pool can be
+/// opened with it by name, and a disk can be attached to it.
 #[test]
 fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it() {
     const TEST: &str =

@@ -358,7 +358,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             set("aclmode", "discard");
             assert_eq!(set_mode(files, file, 0o640), Ok(0o640));
             assert_eq!(named(file), None);
-            // A user who may change the list because of it.
+            // A user with the right to change the list because of it.
             let list = [for_ann(true, 0, right::WRITE_ACL)];
             assert_eq!(
                 files.set_acl(&ANN, file, &list, None).err(),

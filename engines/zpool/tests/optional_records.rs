@@ -392,8 +392,8 @@ fn check_new(opened: &Opened) {
     check_moves_between_projects(&*files);
 }
 
-/// As in the kernel. A directory with an inherited project accepts no object of another one, which the project's quota
-/// would not count.
+/// As in the kernel. A directory with an inherited project accepts no object of a different one, which the project's
+/// quota would not count.
 fn check_moves_between_projects(files: &dyn FileSystem) {
     let root = files.root();
     let look_up = |name: &[u8]| files.look_up(&ROOT, root, name).expect("there").node;

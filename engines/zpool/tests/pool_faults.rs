@@ -41,7 +41,7 @@ fn fails(state: DeviceState) -> bool {
     )
 }
 
-/// Brings a device back and waits until it has all data again. A device with pending I/O is not opened: the pool is
+/// Brings a device back and blocks until it has all data again. A device with pending I/O is not opened: the pool is
 /// cleared again.
 fn bring_back(pool: &Pool, device: &Path) {
     wait_until("the device is online", || {
@@ -184,7 +184,7 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
     export(pool);
 }
 
-/// The change holds the lock of the pool list while it waits for a transaction group.
+/// The change holds the lock of the pool list while it is blocked on a transaction group.
 #[test]
 fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
     const TEST: &str = "pool_that_suspends_in_the_middle_of_a_change_is_cleared";

@@ -12,7 +12,7 @@ use engine::pool::{ImportOptions, PoolErrorKind};
 use support::{Parts, disks, engine, export, folder, mirror, part, tank};
 use zpool::{Pool, discover};
 
-/// Labels at both ends of a device survived; the area between them reverts to an earlier state.
+/// Labels at the head and the tail of a device survived; the area between them reverts to an earlier state.
 const LABELS_BYTES: u64 = 4 << 20;
 const LEGS: [&str; 2] = ["a", "b"];
 

@@ -66,7 +66,7 @@ fn damage(device: &Path, from: u8, to: u8) -> usize {
     found
 }
 
-/// Writes a block normally, then makes `later` durable only in the log, and dies.
+/// Writes a block normally, then commits `later` only to the log, and dies.
 fn write_and_die(later: impl Fn(&Volume)) -> ! {
     let mut options = support::options();
     options.txg_timeout_s = 60;

@@ -76,7 +76,7 @@ fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'stati
     judge(folder.path());
 }
 
-/// A thread that waits on a stalled pool would block for ever: then the whole test is terminated here.
+/// A thread blocked on a stalled pool would never return: then the whole test is terminated here.
 fn end_with(pool: &Pool, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
         let suspended = pool.health().and_then(|health| health.suspended);

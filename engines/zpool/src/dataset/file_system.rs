@@ -32,7 +32,8 @@ impl Pool {
         };
         let c_name = c_text(name);
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; name, root, its list, properties and key are valid for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; name, root, its list, properties and key are valid for the call; `bad` has the
+        // stated room.
         let code = unsafe {
             sys::bh_filesystem_make(
                 c_name.as_ptr(),

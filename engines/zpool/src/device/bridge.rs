@@ -310,7 +310,7 @@ impl Bridge {
             let due = Instant::now() + interval;
             std::thread::sleep(interval);
             if due.elapsed() > STANDSTILL_MIN {
-                // Every pending I/O looks overdue. It gets its full time-out again.
+                // Every pending I/O seems overdue. It gets its full time-out again.
                 patient_until = Instant::now() + self.timeout;
             }
             if Instant::now() < patient_until {

@@ -1,6 +1,6 @@
 //! A driver that fails on command, for tests and drills.
 //!
-//! It wraps another driver. A [`Fault`] set for a path makes the I/O of that device fail, hang or return damaged data,
+//! It wraps another driver. A [`Fault`] set for a path lets the I/O of that device fail, hang or return damaged data,
 //! or kills the process just before it changes the device.
 
 use std::collections::HashMap;

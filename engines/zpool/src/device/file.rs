@@ -370,7 +370,7 @@ impl Core {
         Some(result)
     }
 
-    /// Writes and makes durable in one call. Returns `None`, with nothing done, if that is not requested or not
+    /// Writes durably in one call. Returns `None`, with nothing done, if that is not requested or not
     /// possible.
     fn write_durably(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
         let past_cache = self.past_cache.as_ref()?;

@@ -79,7 +79,7 @@ impl LibraryIo {
         unsafe { sys::bh_io_complete(self.0.as_ptr(), error, place.code()) };
     }
 
-    /// Gives the device of this flush up if the pool can do without it; returns whether it did.
+    /// Marks the device of this flush as given up if the pool can do without it; returns whether it did.
     fn give_up(&self) -> bool {
         // SAFETY: not completed yet, so it is the library's, with its device. It calls no callback.
         unsafe { sys::bh_io_give_up(self.0.as_ptr()) != 0 }
@@ -288,7 +288,7 @@ impl InFlight {
         taken
             .map(|requester| match (requester, &self.leg) {
                 (Requester::Library(io), Some(leg)) => leg.hold(io, None),
-                // ENXIO rather than ETIMEDOUT makes the library fault the device at once.
+                // On ENXIO, unlike ETIMEDOUT, the library faults the device at once.
                 (requester, _) => requester.complete(Err(Errno::NXIO), Place::Elsewhere),
             })
             .count()
@@ -309,7 +309,7 @@ impl InFlight {
         self.has_refused() || self.slots().cells.iter().flatten().any(suspends)
     }
 
-    /// Keeps the pool suspended while any device has a pending flush: a device that completes its own would otherwise
+    /// Leaves the pool suspended while any device has a pending flush: a device that completes its own would otherwise
     /// resume it.
     pub(super) fn stay_suspended(&self) {
         if let Some(refused) = self.refused().first() {
@@ -378,7 +378,7 @@ pub struct DeviceIo {
     slot: usize,
     completed: bool,
     /// For a write to a leg: the uberblock that it contains, by its transaction group. For a flush: the last one that
-    /// was written when the flush was issued. 0 for none. 0 for none.
+    /// was written when the flush was issued. 0 for none.
     root: u64,
     /// A flush, or a durable write, may run inside `submit`, although no deadline applies there.
     pub(super) submitter_may_wait: bool,

@@ -46,7 +46,7 @@ pub enum LegFailure {
     #[error("it is not written to any more")]
     Unusable,
     /// An administrator replaces it with another device.
-    #[error("another device takes its place")]
+    #[error("another device replaces it")]
     Replaced,
 }
 

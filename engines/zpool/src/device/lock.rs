@@ -88,7 +88,7 @@ impl LockedFile {
         self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
     }
 
-    /// Makes all completed writes durable.
+    /// Flushes all completed writes.
     pub(super) fn flush(&self) -> Result<(), Errno> {
         let written = self.written.load(Ordering::Acquire);
         if self.durable.load(Ordering::Acquire) == written {
@@ -193,7 +193,7 @@ const REMAINS_PATIENCE: Duration = Duration::from_secs(30);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// One descriptor per device: a second one of the same process would not obtain the lock. The library opens a device
-/// twice when a spare replaces another one.
+/// twice when a spare is in use.
 static HELD: Mutex<Option<HashMap<Identity, Weak<LockedFile>>>> = Mutex::new(None);
 
 /// Opens and locks `path`, or shares an existing descriptor.
@@ -253,7 +253,7 @@ pub(super) fn acquire(
     Ok(file)
 }
 
-/// Locks exclusively. Waits for shared locks as long as `patience` allows, and for pending kernel I/O of a terminated
+/// Locks exclusively. Tolerates shared locks as long as `patience` allows, and for pending kernel I/O of a terminated
 /// process, but not for another exclusive lock.
 fn lock(fd: &OwnedFd, patience: Duration, holder_is_gone: impl Fn() -> bool) -> Result<(), Errno> {
     let started = Instant::now();

@@ -113,7 +113,7 @@ pub enum OpenFailure {
     #[error("it has not answered earlier requests yet")]
     Hangs,
     /// The record of its pool's legs does not name it as current.
-    #[error("it lacks data that other legs of the pool hold")]
+    #[error("it is missing data that other legs of the pool hold")]
     Excluded,
     /// It is neither a file nor a block device.
     #[error("it is neither a file nor a block device")]

@@ -11,7 +11,7 @@
 //!   cached data reaches no device: after a long gap without such a check, every disk's label is read first, and if
 //!   another host has written there, this process terminates. Until enough labels have been read, requests and replies
 //!   are held. A check cannot be exact: a stop between it and the write is not covered. So it is a safety net under the
-//!   other two. Labels are also read periodically, for a host whose clock stopped with it.
+//!   other two. Labels are also read periodically, for a host with a clock that stopped with it.
 //!
 //! A pool with `multihost=on` has a fourth: an owner that could not write an MMP uberblock for so long that another
 //! head may soon consider the pool abandoned terminates, and must prove again that it may own the pool.
@@ -156,7 +156,7 @@ impl Watched {
     }
 }
 
-/// Whether so many labels, of so many disks, are sufficient. Another head that takes a pool writes on every disk that
+/// Whether so many labels, of so many disks, are sufficient. Another head that imports a pool writes on every disk that
 /// it sees. A disk that failed here must not prevent the use of the remaining ones.
 const fn is_enough(read: usize, disks: usize) -> bool {
     read * 2 >= disks && (read > 0 || disks == 0)
@@ -310,7 +310,7 @@ fn end_if_contradicted(owner: &Arc<dyn Owner>, disk: &Path, found: &OwnerOnDisk)
 pub(crate) fn lost(why: &str) -> ! {
     tracing::error!(
         why,
-        "the pool belongs to somebody else now: this server ends at once"
+        "the pool has another owner: this server ends at once"
     );
     end()
 }
@@ -319,8 +319,8 @@ pub(crate) fn lost(why: &str) -> ! {
 pub(super) fn begin_anew(why: &str) -> ! {
     tracing::error!(
         why,
-        "this server ends at once, so that the next one begins with what is on the devices; start it again \
-         if nobody does: what clients were told to be durable is there"
+        "this server ends at once, so that the next one begins with the state on the devices; start it again \
+         if the cluster does not: all acknowledged data is there"
     );
     end()
 }

@@ -74,7 +74,7 @@ impl PastCache {
         self.refused.store(true, Ordering::Relaxed);
     }
 
-    /// Writes data and makes it durable, in one call. Returns `None` if that is not possible.
+    /// Writes data durably, in one call. Returns `None` if that is not possible.
     pub(super) fn write_durably(&self, offset: u64, data: &[u8]) -> Option<Result<(), Errno>> {
         if !self.suits(offset, &[data]) {
             return None;

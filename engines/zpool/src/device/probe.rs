@@ -39,7 +39,7 @@ pub enum ProbeFailure {
 }
 
 /// Reads a label of the device at `path`, which must be that of the device `guid` of the pool `pool_guid`, rewrites a
-/// part of it unchanged, and flushes. One of the four labels is sufficient: a damaged block says nothing about the
+/// part of it unchanged, and flushes. One of the four labels is sufficient: a damaged block proves nothing about the
 /// remaining ones.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ pub enum Labelled {
     No,
 }
 
-/// The identity of the device at `path` by its labels: the device `guid` of the pool `pool_guid`, or another one.
+/// The identity of the device at `path` by its labels: the device `guid` of the pool `pool_guid`, or a different one.
 /// Changes no data.
 ///
 /// # Errors
@@ -194,7 +194,7 @@ impl labels::Source for FarLabels {
                 Ok(())
             }
             Err(ProbeFailure::Refuses(errno)) => {
-                // An unreadable block says nothing about the remaining ones.
+                // An unreadable block proves nothing about the remaining ones.
                 if is_gone(errno) {
                     fail(self.leg.as_ref(), LegFailure::Error(errno));
                 }

@@ -2,8 +2,8 @@
 //! itself refuses the writes of a head that lost the pool, whatever that head believes.
 //!
 //! Each head registers its own key and holds, or shares, the reservation *write exclusive, registrants only*. A head
-//! that takes a pool over removes the registration of the previous owner, with proof that it has stopped; from then on
-//! the disk answers its writes with RESERVATION CONFLICT. The kernel translates the requests (`linux/pr.h`): SCSI,
+//! that imports a pool removes the registration of the previous owner, with proof that it has stopped; from then on
+//! the disk rejects its writes with RESERVATION CONFLICT. The kernel translates the requests (`linux/pr.h`): SCSI,
 //! NVMe, and all paths of a multipath device at once.
 
 use std::num::NonZeroU32;
@@ -419,7 +419,7 @@ mod tests {
         assert!(new.may_write() && !old.may_write());
     }
 
-    /// A head that acquires the disk while another one does the same, and that may die in between.
+    /// A head that acquires the disk while a second one does the same, and that may die in between.
     struct Interrupted<'a> {
         path: &'a Path,
         /// Requests that it has made.

@@ -44,7 +44,7 @@ pub fn read_stamps(path: &Path, guid: u64) -> Result<Vec<Vec<u8>>, ProbeFailure>
     }
 }
 
-/// Makes `block` durable in both copies, one after the other, so that one copy is complete at any time.
+/// Writes `block` durably to both copies, one after the other, so that one copy is complete at any time.
 ///
 /// # Errors
 ///

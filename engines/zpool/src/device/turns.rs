@@ -1,7 +1,7 @@
 //! Serialises overlapping writes to one file that use the page cache and that bypass it.
 //!
 //! During a resilver, the library has several writes of the same block in flight. If one of them is in the page cache
-//! when another one has just bypassed it, the kernel cannot drop the page, logs that, and fails the next flush: a good
+//! when a second one has just bypassed it, the kernel cannot drop the page, logs that, and fails the next flush: a good
 //! device would be given up.
 
 use std::ops::Range;

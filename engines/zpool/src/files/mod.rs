@@ -371,7 +371,7 @@ impl Files {
         self.refused_for_space.load(Ordering::Relaxed)
     }
 
-    /// Waits for calls and loans to finish, writes all data to disk and closes the file system.
+    /// Blocks until calls and loans have finished, writes all data to disk and closes the file system.
     pub(crate) fn close(&self) {
         self.open.close();
     }

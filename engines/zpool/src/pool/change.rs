@@ -19,7 +19,7 @@ use crate::device;
 use crate::error::{PoolError, PoolErrorKind, SystemError, errno, static_text};
 use crate::nvlist::{NvList, NvValue};
 
-/// Whose use of a device is known to have stopped before it is overwritten.
+/// The owners that are known to have stopped using a device before it is overwritten.
 pub(super) struct Overwriter {
     /// Whether it may be overwritten at all.
     pub(super) is_asked: bool,
@@ -161,7 +161,7 @@ fn check_new_device(path: &Path, overwriter: &Overwriter) -> Result<(), PoolErro
             });
         }
         let why = format!(
-            "its label says that it is {own}, which this pool has in use: it is a copy of that disk, or another path to it. If it is a copy, erase \
+            "its label is that of {own}, which this pool has in use: it is a copy of that disk, or another path to it. If it is a copy, erase \
              it first: `wipefs -a {}`",
             path.display()
         );

@@ -90,8 +90,8 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -
 }
 
 impl Settled {
-    /// The devices without copies that are being split into a new pool and do not have its number yet; all of them, if
-    /// there are no others.
+    /// The devices, except copies that are being split into a new pool and do not have its number yet; all of them, if
+    /// every device is such a copy.
     fn without_leaving(&mut self, written: Vec<Written>) -> Vec<Written> {
         let (leaving, staying): (Vec<_>, Vec<_>) = written.into_iter().partition(Written::leaves);
         let Some(first) = staying.first() else {

@@ -62,7 +62,7 @@ impl Contents {
 }
 
 /// Searches `places`: directories (not recursively), files and block devices. Reads only labels, and blocks for as long
-/// as the slowest device. takes as long as the slowest device takes to answer.
+/// as the slowest device.
 pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
     Ok(candidates(written_in(places)?, Chosen::default()))
 }

@@ -31,8 +31,8 @@ const RETURN_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two checks of such devices.
 const RELEASE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// One attempt at a time: the state that one has determined must not be changed by a second one. An attempt that leads
-/// to a restart from the returned devices excludes others until that restart is abandoned: a pool that resumed before
-/// would write to devices that the restart is to exclude.
+/// to a restart from the returned devices excludes further ones until that restart is abandoned: a pool that resumed
+/// before would write to devices that the restart is to exclude.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 /// Paths and numbers of devices that respond.

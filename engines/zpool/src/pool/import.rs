@@ -140,7 +140,8 @@ impl ClaimedPool<'_> {
     }
 }
 
-/// Has the library open the pool, with every device whose label counts. Devices that it cannot open count as missing.
+/// Has the library open the pool, with every device that has a valid label. Devices that it cannot open count as
+/// missing.
 fn load(
     candidate: &Candidate,
     name: &PoolName,
@@ -365,7 +366,7 @@ fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
 
 fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
     candidate.name.parse().map_err(|_| {
-        let why = "its name is not valid here: import it under another".into();
+        let why = "its name is none that this program accepts: import it under another".into();
         PoolError::new(DOING, &candidate.name, PoolErrorKind::Shape { why })
     })
 }

@@ -291,7 +291,7 @@ fn hand_over(
     for (word, bytes) in record.iter_mut().zip(begin.bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
     }
-    // SAFETY: the pool is open for as long as its borrower waits for this thread; names are copied or outlive the call,
+    // SAFETY: the pool is open for as long as its borrower joins this thread; names are copied or outlive the call,
     // as the list does; `record` has the length of a record; `from` stays open until the end.
     unsafe {
         sys::bh_receive(

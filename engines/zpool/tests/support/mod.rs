@@ -230,7 +230,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until the latest scan has finished.
+/// Blocks until the latest scan has finished.
 pub fn wait_for_scan(pool: &Pool) -> PoolStatus {
     let mut last = pool.status().expect("status");
     wait_until("scan", || {

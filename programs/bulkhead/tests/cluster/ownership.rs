@@ -55,7 +55,7 @@ fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error
     session_was_dropped(&error);
     assert_eq!(server.wait(), LOST, "{}", machine.log());
     assert!(
-        machine.log().contains("belongs to somebody else"),
+        machine.log().contains("has another owner"),
         "{}",
         machine.log()
     );
