@@ -3,13 +3,13 @@
  * loaded into each (`ld.so.preload`) and adds the offset in a shared file to every wall-clock time that a process reads
  * from the C library. Monotonic clocks are not affected.
  *
- * The file holds one number: nanoseconds, 64 bits, of this machine's byte order.  It changes while
- * programs run, and that is the jump.
+ * The file holds one number: nanoseconds, 64 bits, of this machine's byte order. It changes while processes run, and
+ * that is the jump.
  *
- * Linux has namespaces for monotonic clocks, none for the wall clock, and setting the machine's own would
- * strike all heads, the clients and everybody else.  Corosync, Pacemaker, the agents, the fence agents and the pool's
- * server all ask the C library; the drill checks that `date` sees the jump and that the server has this
- * library loaded.  libfaketime does as much, under the GPL, and would be loaded into our process.
+ * Linux has namespaces for monotonic clocks, none for the wall clock, and setting the host's own would affect all heads
+ * and clients. Corosync, Pacemaker, the agents, the fence agents and the pool's server all use the C library; the drill
+ * checks that `date` sees the jump and that the server has this library loaded. libfaketime does as much, under the
+ * GPL, and would be loaded into our process.
  *
  * It costs 4 ns of 33 per read of the clock in such a lab. Other labs do not load it. Not affected by a jump:
  * timestamps of files, timerfd, and processes that bypass the C library.

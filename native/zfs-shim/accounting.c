@@ -2,8 +2,8 @@
  * Supplies the library with the owner of an object of a file system, so that it counts the usage of users, groups and
  * projects. The library in user space has no such function, because the kernel module registers its own.
  *
- * Without one it would leave the counts of a file system that a kernel has made as they are, and they would be
- * wrong after every change.
+ * Without one it would not update the counts of a file system that a kernel has created, and they would be wrong after
+ * every change.
  */
 #include "internal.h"
 
@@ -34,7 +34,7 @@ owner_of_system_attributes(const uint8_t *bonus, zfs_file_info_t *info)
 	sa_hdr_phys_t header;
 
 	memcpy(&header, bonus, sizeof (header));
-	/* Made in this transaction group, and not filled in yet. */
+	/* Created in this transaction group, and not filled in yet. */
 	if (header.sa_magic == 0)
 		return (0);
 	boolean_t swapped = header.sa_magic == BSWAP_32(SA_MAGIC);
@@ -44,7 +44,7 @@ owner_of_system_attributes(const uint8_t *bonus, zfs_file_info_t *info)
 		header.sa_layout_info = BSWAP_16(header.sa_layout_info);
 
 	size_t bytes = SA_HDR_SIZE((&header));
-	/* Every bonus buffer is at least so long. */
+	/* Every bonus buffer has at least this size. */
 	if (bytes < sizeof (header) ||
 	    bytes + SA_PROJID_OFFSET + sizeof (uint64_t) > DN_OLD_MAX_BONUSLEN)
 		return (ENOENT);
@@ -95,7 +95,7 @@ bh_accounting_prepare(void)
 void
 bh_accounting_disown(objset_t *os, const void *tag)
 {
-	/* Of a snapshot nothing is counted later. */
+	/* The counts of a snapshot never change. */
 	if (!dmu_objset_is_snapshot(os))
 		taskq_wait(os->os_spa->spa_upgrade_taskq);
 	dmu_objset_disown(os, B_TRUE, tag);

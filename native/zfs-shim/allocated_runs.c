@@ -3,7 +3,7 @@
  */
 #include "volume_impl.h"
 
-/* Blocks of pointers that the library may look at one by one. */
+/* Indirect blocks that the library may check one by one. */
 #define	BH_POINTER_BLOCKS_MAX	1024
 
 /* Adds a run, joining it with the last one if both are in the same state. */
@@ -49,9 +49,9 @@ bh_blocks_end(dnode_t *dn)
 }
 
 /*
- * Comes before a range is freed. The library finds the blocks of pointers in the tree that is on disk. Where that has fewer levels than the
- * one in memory, every number of such a block is taken for one: of a file with one byte at its beginning, and one
- * that was just written at the largest offset, it would look at more than there is memory for. It may then wait for a transaction group.
+ * Called before a range is freed. The library finds the indirect blocks in the tree on disk. If that has fewer levels
+ * than the one in memory, it visits every index of such a block: for a file with one byte at its start, and one just
+ * written at the largest offset, it would visit more than fit into memory. It may then wait for a transaction group.
  */
 void
 bh_await_tree(dnode_t *dn, uint64_t offset, uint64_t length)
@@ -61,7 +61,7 @@ bh_await_tree(dnode_t *dn, uint64_t offset, uint64_t length)
 	uint64_t bytes = offset >= end ? 0 : MIN(length, end - offset);
 	if (dn->dn_datablkshift == 0 || bytes >> shift <= BH_POINTER_BLOCKS_MAX)
 		return;
-	/* Each time it has more levels, of which it can have few. */
+	/* Each round adds levels, and their number is small. */
 	while (dn->dn_phys->dn_nlevels < dn->dn_nlevels)
 		bh_wait_until_written(dmu_objset_pool(dn->dn_objset));
 }

@@ -18,7 +18,7 @@
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Of the one pool of this process. */
+/* Of the single pool of this process. */
 static uint64_t start;
 static uint64_t rejected[2 * BH_LABEL_REJECTED_MAX];
 static uint32_t rejected_count;
@@ -72,7 +72,7 @@ lacks_since(vdev_t *vd, uint64_t newest, boolean_t is_of_history)
 	zfs_range_tree_t *missing = vd->vdev_dtl[DTL_MISSING];
 	boolean_t knows = !zfs_range_tree_is_empty(missing) && zfs_range_tree_min(missing) <= newest + 1;
 	mutex_exit(&vd->vdev_dtl_lock);
-	/* An uberblock that no other device has any more may be of another history. */
+	/* An uberblock that no other device has any more may belong to another history. */
 	return (knows ? 0 : TXG_INITIAL);
 }
 

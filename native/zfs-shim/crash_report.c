@@ -62,7 +62,7 @@ bh_last_words_prepare(void)
 	    .sa_flags = SA_SIGINFO | SA_ONSTACK };
 	void *frame;
 
-	/* The first call loads a library, which a fault leaves no time for. */
+	/* The first call loads a library, which is not possible during a fault. */
 	(void) backtrace(&frame, 1);
 	(void) sigfillset(&action.sa_mask);
 	(void) sigdelset(&action.sa_mask, SIGALRM);

@@ -21,7 +21,7 @@
 
 #include "shim_crypto.h"
 
-/* In none of the installed headers: the block cipher that both modes are made of. */
+/* Declared in none of the installed headers: the block cipher that both modes use. */
 extern void *aes_alloc_keysched(size_t *size, int kmflag);
 extern void aes_init_keysched(const uint8_t *key, uint_t key_bits, void *schedule);
 extern int aes_encrypt_block(const void *schedule, const uint8_t *in, uint8_t *out);
@@ -73,7 +73,7 @@ library_decrypt(crypto_mechanism_t *mech, crypto_data_t *cipher, crypto_key_t *k
 	    template, plain));
 }
 
-/* A block of data on its way: one piece of memory on either side, and the tag. */
+/* A block of data to be encrypted: contiguous memory on either side, and the tag. */
 typedef struct block {
 	const CK_AES_GCM_PARAMS *b_params;
 	uint8_t *b_plain;
@@ -158,7 +158,7 @@ struct bh_cipher {
 	crypto_key_t ci_key;
 	crypto_mechanism_t ci_mech;
 	crypto_ctx_template_t ci_template;
-	/* Of the bare block cipher. */
+	/* Of the raw block cipher. */
 	void *ci_schedule;
 	size_t ci_schedule_bytes;
 	uint8_t ci_bytes[32];
@@ -207,7 +207,7 @@ bh_cipher_close(bh_cipher_t *cipher)
 	kmem_free(cipher, sizeof (*cipher));
 }
 
-/* Every block for itself. */
+/* ECB. */
 static int
 run_blocks(const bh_cipher_t *cipher, boolean_t encrypt, const uint8_t *in,
     uint8_t *out, uint64_t bytes)
@@ -230,7 +230,7 @@ run(bh_cipher_t *cipher, boolean_t encrypt, const uint8_t *iv, const uint8_t *aa
     uint64_t aad_bytes, uint8_t *plain, uint8_t *secret, uint64_t bytes,
     uint8_t *tag)
 {
-	/* The library wants the length with the tag where it decrypts. */
+	/* For decryption the library expects the length with the tag. */
 	uint64_t plain_bytes = encrypt ? bytes : bytes + BH_TAG_BYTES;
 	CK_AES_GCM_PARAMS gcm = {
 		.pIv = (uint8_t *)(uintptr_t)iv,

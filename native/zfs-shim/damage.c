@@ -116,7 +116,7 @@ add_of_list(avl_tree_t *list, places_t *places)
 	}
 }
 
-/* The extent of a volume's data that hangs on the block. */
+/* The extent of a volume's data that the block covers. */
 static void
 extent_of(dsl_dataset_t *ds, const place_t *place, bh_damage_t *damage)
 {

@@ -1,6 +1,6 @@
 /*
- * Datasets: making, listing, changing and removing them, with the checks that the library
- * leaves to the kernel's control device.
+ * Datasets: creation, listing, changes and removal, with the checks that the library leaves to the kernel's control
+ * device.
  */
 #include "keys.h"
 
@@ -78,7 +78,7 @@ fill_space(dsl_dataset_t *ds, bh_dataset_t *found)
 	mutex_exit(&dd->dd_lock);
 }
 
-/* Both numbers of a volume. EACCES while the key that they are encrypted with is not loaded. */
+/* The size and block size of a volume. EACCES while the key that encrypts them is not loaded. */
 static int
 volume_shape(objset_t *os, uint64_t *size, uint64_t *block_size)
 {
@@ -127,7 +127,7 @@ visit_one(const char *name, void *arg)
 	found.bd_logical_referenced = dsl_get_logicalreferenced(ds);
 	found.bd_compress_percent = dsl_get_compressratio(ds);
 	found.bd_objects = BP_GET_FILL(dsl_dataset_get_blkptr(ds));
-	/* Fails for one that is being destroyed. */
+	/* Fails for a dataset that is being destroyed. */
 	(void) dsl_get_written(ds, &found.bd_written);
 	if (!found.bd_is_snapshot)
 		fill_space(ds, &found);
@@ -315,7 +315,7 @@ require_feature(const char *name, spa_feature_t feature)
 	return (error);
 }
 
-/* Whether this pool can take a value; `pool` may be any dataset of it. */
+/* Whether this pool supports a value; `pool` may be any dataset of it. */
 static int
 check_value(const char *pool, zfs_prop_t property, uint64_t value)
 {
@@ -402,7 +402,7 @@ check_pair(const char *pool, zfs_type_t type, nvpair_t *pair, nvlist_t *plain,
 		return (EPERM);
 	if (!is_settable(property, type))
 		return (EMEDIUMTYPE);
-	/* Of a new dataset the library does not check it. */
+	/* The library does not check it for a new dataset. */
 	if (text != NULL && strlen(text) >= ZAP_MAXVALUELEN)
 		return (ENAMETOOLONG);
 	if (zfs_prop_get_type(property) == PROP_TYPE_STRING)
@@ -443,7 +443,7 @@ bh_properties_check(const char *pool, zfs_type_t type, nvlist_t *properties,
 	return (0);
 }
 
-/* Limits and reservations are kept outside the property list. */
+/* Limits and reservations are stored outside the property list. */
 static int
 set_special(const char *name, nvpair_t *pair)
 {
@@ -662,7 +662,7 @@ bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copi
 	uint64_t blocks = size / block_size;
 	uint64_t data, whole;
 
-	/* The dataset's own metadata, then every level of pointer blocks, all in one copy more. */
+	/* The dataset's own metadata, then every level of indirect blocks, all with one more copy. */
 	uint64_t metadata = BH_OWN_METADATA_BLOCKS;
 	for (uint64_t level = blocks; level > 1; ) {
 		level = (level + pointers - 1) / pointers;
@@ -723,7 +723,7 @@ bh_dataset_rename(const char *from, const char *to)
 	return (dsl_dir_rename(from, to));
 }
 
-/* The time by which clients know whether there are other snapshots. The library does not count new names. */
+/* The time by which clients detect changes of the snapshots. The library does not update it for new names. */
 static void
 note_new_names(const char *dataset)
 {

@@ -1,6 +1,5 @@
 /*
- * The library's device driver for files and disks, replaced by a table of functions that the
- * Rust side fills in.
+ * The library's device driver for files and disks, implemented by a table of functions that the Rust side fills in.
  *
  * The library finds its drivers in a table of addresses that the dynamic linker fills in, so that the two symbols
  * defined at the end, found first in the executable, replace the library's own. The checks in device_open() detect a
@@ -192,7 +191,8 @@ device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_sh
 		return (error);
 	}
 
-	/* Decides how much is merged, and little else: how often reads of a mirror change between near legs. */
+	/* Mostly decides how much I/O is aggregated: it also determines how often a mirror's reads switch between local
+	 * legs. */
 	vd->vdev_nonrot = shape.merges == 0;
 	vd->vdev_has_trim = shape.trim != 0;
 	vd->vdev_has_securetrim = B_FALSE;

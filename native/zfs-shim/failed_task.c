@@ -16,12 +16,12 @@ void
 dsl_sync_task_sync(dsl_sync_task_t *task, dmu_tx_t *tx)
 {
 	void (*library)(dsl_sync_task_t *, dmu_tx_t *) = bh_library_function(__func__);
-	/* The task may be gone afterwards. */
+	/* The task may be freed afterwards. */
 	dsl_pool_t *pool = task->dst_pool;
 	uint64_t txg = dmu_tx_get_txg(tx);
 
 	library(task, tx);
-	/* Not empty: the next pass puts the directories in order, as after a task that succeeds. */
+	/* The group is not empty: the next pass processes the directories as after a successful task. */
 	if (!txg_list_empty(&pool->dp_dirty_dirs, txg) &&
 	    !dmu_objset_is_dirty(pool->dp_meta_objset, txg))
 		dmu_buf_will_dirty(pool->dp_root_dir->dd_dbuf, tx);

@@ -23,7 +23,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A pool with a leaf that is to be copied to. */
+/* A pool with a leaf that needs a resilver. */
 typedef struct want {
 	struct want *w_next;
 	uint64_t w_pool;
@@ -169,7 +169,7 @@ bh_failed_write_note(zio_t *zio)
 	spa_t *spa = zio->io_spa;
 	boolean_t is_alone = vd == vd->vdev_top;
 
-	/* A leaf out of use is on record, with every group from then on. */
+	/* A leaf out of use is on record, with every later group. */
 	if (vd->vdev_aux != NULL || !spa_writeable(spa) || vdev_is_dead(vd))
 		return;
 	const lost_t lost = lost_by(zio);
@@ -179,10 +179,10 @@ bh_failed_write_note(zio_t *zio)
 		zio->io_error = EREMOTEIO;
 	else if (is_alone && is_lost && zio->io_error != ENXIO && (zio->io_flags & ZIO_FLAG_IO_RETRY) == 0)
 		zio->io_error = EIO;
-	/* Without another leaf the whole write fails, and the log's own error handling waits for the group. */
+	/* Without another leaf the whole write fails, and the log's own error handling syncs the group. */
 	if (is_alone)
 		return;
-	/* Data of a group that is not being written yet: a log refers to it. */
+	/* Data of a group that is not being synced yet: a log refers to it. */
 	if (lost.l_is_log || lost.l_txg > spa_syncing_txg(spa))
 		bh_log_gap_note(spa);
 	if (lost.l_txg != 0 && !bh_is_given_up(vd))

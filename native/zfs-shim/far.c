@@ -9,10 +9,10 @@
  */
 #include "internal.h"
 
-/* More than any device has I/O in its queue, and far from an overflow. */
+/* More than the queue length of any device, and far from an overflow. */
 #define	BH_FAR_LOAD	(1U << 20)
 
-/* A device that is being replaced, or has a spare, is as near as the nearest of its parts. */
+/* A device in replacement, or with a spare, is as near as the nearest of its children. */
 static boolean_t
 is_far(const vdev_t *vd)
 {

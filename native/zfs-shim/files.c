@@ -14,7 +14,7 @@
 
 #include "volume_impl.h"
 
-/* Reads a number of the master node; one that is not there is 0. */
+/* Reads a number of the master node; a missing one is 0. */
 static int
 master_number(objset_t *os, const char *name, uint64_t *out)
 {
@@ -115,7 +115,7 @@ bh_files_close(bh_files_t *files)
 {
 	if (files->bf_log != NULL) {
 		bh_wait_until_written(dmu_objset_pool(files->bf_os));
-		/* Commits that wait for this are answered. */
+		/* Commits that wait for this are completed. */
 		bh_given_up_await(files->bf_os->os_spa);
 		bh_log_close(files->bf_log);
 	}
@@ -126,7 +126,7 @@ bh_files_close(bh_files_t *files)
 	free(files);
 }
 
-/* Objects of other kinds have numbers, too: lists, quotas, and those of the library itself. */
+/* Objects of other types have numbers, too: ZAPs, quotas, and internal ones of the library. */
 int
 bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out)
 {
@@ -148,8 +148,8 @@ bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out)
 }
 
 /*
- * The handle holds the buffer of its own accord: the hold that sa_handle_get
- * would find by the object's number is added to the one that the caller has.
+ * The handle has its own hold on the buffer: the hold that sa_handle_get would acquire by the object's number is added
+ * to the caller's.
  */
 int
 bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out)
@@ -162,7 +162,7 @@ bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out)
 	return (error);
 }
 
-/* In the order in which a kernel has them. Those that are looked at without their layout come first. */
+/* In the kernel's order. Attributes that are read without the layout come first. */
 const bh_attribute_t bh_node_attributes[BH_NODE_ATTRIBUTES] = {
 	{ ZPL_MODE, offsetof(struct bh_node, mode), 8, BH_HAS_MODE },
 	{ ZPL_SIZE, offsetof(struct bh_node, size), 8, BH_HAS_SIZE },
@@ -384,7 +384,7 @@ bh_files_lend(bh_files_t *files, uint64_t object, uint64_t offset,
 	int error = dnode_hold(files->bf_os, object, FTAG, &dn);
 	if (error != 0)
 		return (error);
-	/* Behind a single block, which may have any size, there are only zeros. */
+	/* After a single block, which may have any size, there are only zeros. */
 	if (dn->dn_maxblkid == 0 && offset + length > dn->dn_datablksz)
 		error = ENOTSUP;
 	else
@@ -451,7 +451,7 @@ bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
 		error = bh_next_offset(dnode, hole != 0, offset);
 		rw_exit(&dnode->dn_struct_rwlock);
 	} else if (error == ENXIO) {
-		/* Behind all blocks, on disk or in memory. */
+		/* After all blocks, on disk or in memory. */
 		error = hole != 0 ? 0 : ENXIO;
 	} else {
 		/* Unknown: all of it counts as data. */
@@ -464,7 +464,7 @@ bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
 int
 bh_files_next_object(bh_files_t *files, uint64_t *object)
 {
-	/* The library counts bytes of the table of objects. */
+	/* The library counts bytes of the dnode object. */
 	if (*object >= DN_MAX_OBJECT)
 		return (ENOENT);
 	int error = dmu_object_next(files->bf_os, object, B_FALSE, 0);

@@ -478,7 +478,7 @@ extend(bh_change_t *change, uint32_t index)
 	rw_exit(&files->bf_attributes);
 }
 
-/* The last thing that can be refused: only a replay clones, and nothing else is in its change then. */
+/* The last check that can fail: only a replay clones, and then its change has no other step. */
 static int
 clone_blocks(bh_change_t *change, uint32_t index)
 {
@@ -586,7 +586,7 @@ let_go(bh_change_t *change)
 	}
 }
 
-/* Performs the steps in a transaction that was entered. */
+/* Applies the steps in an entered transaction. */
 static int
 perform_all(bh_change_t *change)
 {
@@ -606,7 +606,7 @@ perform_all(bh_change_t *change)
 	return (0);
 }
 
-/* Enters a transaction for all steps. After a failure nothing is held. */
+/* Enters a transaction for all steps. After a failure no hold remains. */
 static int
 begin(bh_change_t *change, boolean_t is_free)
 {

@@ -2,8 +2,8 @@
  * The preconditions of a change's steps. The library assumes them, and aborts the process otherwise, so each step is
  * checked before the transaction begins. A step that fails here is refused, and so is the whole change.
  *
- * Most of these steps never occur by a client's request. They do in an intent log that another system has written,
- * and in a file system that is damaged.
+ * Most of these steps never result from a client's request. They can result from an intent log of another system, and
+ * from a damaged file system.
  */
 #include "files_impl.h"
 #include "volume_impl.h"
@@ -15,7 +15,8 @@
 /* Of one attribute: the library has 16 bits for it. */
 #define	BH_TEXT_BYTES_MAX	UINT16_MAX
 
-/* The library aborts where a hole reaches pointer blocks behind the last block; there is nothing to free there. */
+/* The library aborts where a hole reaches indirect blocks after the last block; there is nothing to free in that
+ * range. */
 uint64_t
 bh_files_hole_bytes(dnode_t *dnode, const struct bh_step *step)
 {
@@ -36,7 +37,7 @@ bh_files_hold_contents(bh_files_t *files, uint64_t object, const void *tag, dnod
 	int error = dnode_hold(files->bf_os, object, tag, out);
 	if (error != 0)
 		return (error);
-	/* The object with receipts is of the other type. Bytes in a directory, or in a list, would destroy it. */
+	/* The object with receipts is of the other type. Bytes in a directory, or in a ZAP, would destroy it. */
 	if ((*out)->dn_type == DMU_OT_PLAIN_FILE_CONTENTS ||
 	    (*out)->dn_type == DMU_OTN_UINT8_METADATA)
 		return (0);
@@ -45,7 +46,7 @@ bh_files_hold_contents(bh_files_t *files, uint64_t object, const void *tag, dnod
 	return (EINVAL);
 }
 
-/* A block that is not a power of two bytes long is the only one of its file. */
+/* A block with a size that is not a power of two is the only one of its file. */
 int
 bh_files_check_write(bh_files_t *files, dnode_t *dnode, const struct bh_step *step)
 {
@@ -56,7 +57,7 @@ bh_files_check_write(bh_files_t *files, dnode_t *dnode, const struct bh_step *st
 	if (step->block_size > spa_maxblocksize(files->bf_os->os_spa))
 		return (EINVAL);
 	uint64_t block = dnode->dn_datablksz;
-	/* Where it cannot grow, it stays as it is. */
+	/* If it cannot grow, it is unchanged. */
 	if (step->block_size != 0 && dnode->dn_maxblkid == 0)
 		block = P2ROUNDUP(step->block_size, (uint64_t)SPA_MINBLOCKSIZE);
 	return (length != 0 && !ISP2(block) && offset + length > block ? EFBIG : 0);
@@ -153,7 +154,7 @@ bh_files_check_name(bh_files_t *files, const struct bh_step *step)
 	return (zap_lookup(files->bf_os, step->object, step->name, 8, 1, &value));
 }
 
-/* It is on the list of unlinked objects, or not: each is so once. */
+/* It is on the list of unlinked objects, or not: each step must change that. */
 int
 bh_files_check_unlinked(bh_files_t *files, const struct bh_step *step)
 {

@@ -23,7 +23,7 @@
 /* The entry of the master node for the object with receipts. A kernel preserves unknown entries. */
 #define	BH_RECEIPTS	"org.bulkhead:receipts"
 
-/* Bytes of contents that the log has to fetch when a commit comes, by transaction group. */
+/* Bytes of contents that the log must fetch at a commit, by transaction group. */
 typedef struct bh_pending {
 	kmutex_t bp_mutex;
 	uint64_t bp_groups[TXG_SIZE];
@@ -34,7 +34,7 @@ struct bh_files {
 	objset_t *bf_os;
 	sa_attr_type_t *bf_types;
 	uint64_t bf_unlinked;
-	/* Opened when the file system is, unless nothing can be changed. */
+	/* Opened with the file system, unless it is read-only. */
 	zilog_t *bf_log;
 	/* Held during changes of attributes or a block size, only while in memory. */
 	krwlock_t bf_attributes;
@@ -42,7 +42,7 @@ struct bh_files {
 	uint64_t bf_unlogged;
 	bh_pending_t bf_pending;
 	boolean_t bf_read_only;
-	/* Its log is still to be replayed, as it is also where clients may change nothing. */
+	/* Its log is still to be replayed, even if it is read-only for clients. */
 	boolean_t bf_replays;
 	/* The last values from the library; 0 for a snapshot. */
 	uint64_t bf_settings[BH_SETTINGS];
@@ -51,7 +51,7 @@ struct bh_files {
 	void *bf_visit_arg;
 };
 
-/* files.c: an attribute of a file, and where a bh_node has it. */
+/* files.c: an attribute of a file, and its offset in a bh_node. */
 typedef struct bh_attribute {
 	zpl_attr_t ba_attribute;
 	size_t ba_offset;
@@ -89,8 +89,8 @@ int bh_files_watch_settings(bh_files_t *files);
 void bh_files_forget_settings(bh_files_t *files);
 
 /*
- * files_checks.c: whether a step can be made; 0, or why it is refused. The bytes of a hole that are in blocks of its object, and an
- * object that may have contents.
+ * files_checks.c: whether a step is valid; 0, or the reason for its refusal. The bytes of a hole that are in blocks of
+ * its object, and an object that may have contents.
  */
 uint64_t bh_files_hole_bytes(dnode_t *dnode, const struct bh_step *step);
 int bh_files_hold_contents(bh_files_t *files, uint64_t object, const void *tag, dnode_t **out);

@@ -2,7 +2,7 @@
  * The intent log of a file system. Its records are those of the kernel, so that this software and kernel ZFS replay
  * each other's logs; their contents and their replay are implemented in Rust (engines/zpl).
  *
- * All records are committed in the order of the changes, those of other files, too.
+ * All records are committed in the order of the changes, including those of other files.
  */
 #include "files_impl.h"
 #include "replay.h"
@@ -105,7 +105,7 @@ note_pending(bh_pending_t *pending, uint64_t group, uint64_t bytes)
 	mutex_exit(&pending->bp_mutex);
 }
 
-/* Two changes of neighbouring groups may come in either order: the newer group counts. */
+/* Two changes of adjacent groups may arrive in either order: the newer group counts. */
 static void
 note_unlogged(bh_files_t *files, uint64_t group)
 {
@@ -200,7 +200,7 @@ has_nothing_to_commit(zilog_t *log)
 	mutex_enter(&log->zl_issuer_lock);
 	has_nothing = list_is_empty(&log->zl_itx_commit_list);
 	mutex_exit(&log->zl_issuer_lock);
-	/* They end in their order. */
+	/* They complete in order. */
 	mutex_enter(&log->zl_lock);
 	lwb_t *block = list_tail(&log->zl_lwb_list);
 	while (block != NULL && block->lwb_state == LWB_STATE_NEW)
@@ -264,7 +264,7 @@ visit_waiting(zilog_t *log, const lr_t *record, void *arg, uint64_t group)
 {
 	const zil_header_t *header = log->zl_header;
 
-	/* Replayed before, or on disk when the pool was imported. */
+	/* Already replayed, or on disk when the pool was imported. */
 	if (record->lrc_seq <= header->zh_replay_seq || record->lrc_txg < group)
 		return (0);
 	return (visit(arg, record, 0));
@@ -281,7 +281,7 @@ bh_files_log_walk(bh_files_t *files, bh_record_visitor_t *visitor, void *arg)
 	    log->zl_header->zh_claim_txg, B_TRUE));
 }
 
-/* Bytes that the library puts behind a record without any. */
+/* Bytes that the library appends to a record without any. */
 static uint64_t
 block_bytes(const lr_write_t *record)
 {
@@ -291,7 +291,7 @@ block_bytes(const lr_write_t *record)
 	    MAX(block, record->lr_length) : block);
 }
 
-/* Of a write that has its bytes elsewhere the library has put them behind the record. */
+/* For a write with its bytes elsewhere, the library has appended them to the record. */
 static int
 replay_record(void *arg, void *raw, boolean_t byteswap)
 {
@@ -318,7 +318,7 @@ bh_files_log_replay(bh_files_t *files, bh_record_visitor_t *visitor, void *arg)
 	zilog_t *log = dmu_objset_zil(files->bf_os);
 
 	if ((log->zl_header->zh_flags & ZIL_REPLAY_NEEDED) == 0) {
-		/* Its first block, with nothing in it. */
+		/* Its first block, without any records. */
 		(void) zil_destroy(log, B_TRUE);
 		return (0);
 	}

@@ -1,5 +1,5 @@
 /*
- * The snapshots of an open file system, as clients see them, and the settings that are obeyed while it is open.
+ * The snapshots of an open file system, as clients see them, and the settings that apply while it is open.
  */
 #include "files_impl.h"
 
@@ -130,7 +130,7 @@ bh_files_snapshot_name(bh_files_t *files, uint64_t number, char *name)
 		dsl_dataset_rele(snapshot, FTAG);
 	}
 	dsl_pool_config_exit(pool, FTAG);
-	/* The number is another object's by now. */
+	/* The number was reused for another object. */
 	return (error == EINVAL || error == EEXIST ? ENOENT : error);
 }
 

@@ -28,7 +28,7 @@
 #define	BH_ROOT_MODE	0755ULL
 /* The number of initial objects: a directory, lists, and the attributes' registry. */
 #define	BH_OBJECTS	8
-/* Everybody may look; the owner may change. */
+/* Readable by every user; writable by the owner. */
 #define	BH_LOOK		(ACE_LIST_DIRECTORY | ACE_TRAVERSE | \
 	ACE_READ_NAMED_ATTRS | ACE_READ_ATTRIBUTES | ACE_READ_ACL | \
 	ACE_SYNCHRONIZE)

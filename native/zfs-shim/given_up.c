@@ -1,5 +1,5 @@
 /*
- * Leaves that failed to make writes durable, or do not say whether they did.
+ * Stops the use of leaves that failed to flush, or are overdue: they are given up.
  *
  * The library ignores the error of a flush, so that a commit would be acknowledged as durable. The contents of a leaf
  * are unknown from its last successful flush on, whether or not a later one succeeds. So such a leaf is given up: it
@@ -8,8 +8,8 @@
  *
  * A leaf that the pool cannot do without is never given up: its flush stays with the driver.
  *
- * The library can fault a leaf only while no flush is under way.  Hence a flush that was given up is completed
- * first, and the record is made by a thread of its own.
+ * The library can fault a leaf only while no flush is in flight. Hence a flush that was given up is completed first,
+ * and a separate thread writes the record.
  */
 #include "internal.h"
 
@@ -21,7 +21,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Pause before another attempt to make a record that could not be made. */
+/* Pause before a failed record is retried. */
 #define	BH_RECORD_PAUSE_S	1
 
 /* A leaf that was given up, until that is on record. */
@@ -29,7 +29,7 @@ typedef struct leaf {
 	struct leaf *l_next;
 	uint64_t l_pool;
 	uint64_t l_guid;
-	/* The last transaction group that it surely has. */
+	/* The last transaction group that it certainly has. */
 	uint64_t l_txg;
 	/* When it was given up, in seconds since 1970. */
 	uint64_t l_since_s;
@@ -74,7 +74,7 @@ bh_is_given_up(const vdev_t *vd)
 	return (listed);
 }
 
-/* Whether a leaf other than `without` holds all that it should. The caller has the mutex. */
+/* Whether a leaf other than `without` is complete. The caller has the mutex. */
 static boolean_t
 is_whole(vdev_t *leaf, const void *without)
 {
@@ -101,7 +101,8 @@ list(uint64_t pool, uint64_t guid, uint64_t txg)
 	VERIFY0(pthread_cond_broadcast(&given_up.gu_changed));
 }
 
-/* Some of the groups may be noted already, and the library's own function panics where a range overlaps one in its list. */
+/* Some of the groups may be in the DTL already, and the library's own function panics where a range overlaps one in
+ * it. */
 void
 bh_note_range(vdev_t *vd, uint64_t since, uint64_t last)
 {
@@ -223,7 +224,7 @@ bh_given_up_await(spa_t *spa)
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 }
 
-/* Fails where the pool has failmode=continue and is suspended: then no transaction begins. */
+/* Fails where the pool has failmode=continue and is suspended: then no transaction can begin. */
 int
 bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since)
 {

@@ -5,7 +5,7 @@
 
 #include <sys/dmu.h>
 
-/* Half of the smallest ring: the library forgets more than there is for a longer one. */
+/* Half of the smallest ring: for a longer record, the library overwrites more than there is. */
 #define	BH_TEXT_BYTES_MAX	(64 << 10)
 
 int32_t
@@ -41,7 +41,7 @@ history_start(spa_t *spa, uint64_t bytes, uint64_t *start)
 	const spa_history_phys_t *ring = bonus->db_data;
 
 	mutex_enter(&spa->spa_history_lock);
-	/* The first record is kept outside the ring.  Reading from 0 on would wait for a sync. */
+	/* The first record is kept outside the ring. Reading from 0 on would wait for a sync. */
 	*start = ring->sh_eof > bytes ? MAX(ring->sh_bof, ring->sh_eof - bytes) : 1;
 	mutex_exit(&spa->spa_history_lock);
 	dmu_buf_rele(bonus, FTAG);

@@ -71,7 +71,7 @@ bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags)
 	return (error);
 }
 
-/* Whether a device has grown, or has never been divided. */
+/* Whether a device has grown, or was never divided into metaslabs. */
 static boolean_t
 has_new_space(spa_t *spa)
 {
@@ -107,7 +107,7 @@ txg_sync_start(dsl_pool_t *dp)
 	library(dp);
 }
 
-/* Whether all that the first step would write is on disk. Spares and caches are loaded after that was written. */
+/* Whether the first step would write nothing new. Spares and caches are loaded after that was written. */
 static boolean_t
 is_up_to_date(const spa_t *spa)
 {

@@ -17,7 +17,7 @@
 
 #include <dlfcn.h>
 
-/* Commits that end inside one another: a finished block releases the end of the next one. */
+/* Commits that complete inside one another: a finished block releases the end of the next one. */
 #define	BH_NESTED_MAX	4
 
 static __thread struct {
@@ -76,7 +76,7 @@ bh_in_place_go_on(zio_t *zio, boolean_t is_log)
 	here.after_log_io = before;
 }
 
-/* A block of the log on its way to the devices, before it has been checksummed. */
+/* A log block in the ZIO pipeline, before it has been checksummed. */
 static boolean_t
 is_log_block(const zio_t *zio, zio_taskq_type_t queue)
 {

@@ -1,6 +1,5 @@
 /*
- * Starts the library: tunables, host identity, and the checks that shim, headers and library
- * belong together.
+ * Starts the library: tunables, host identity, and the checks that shim, headers and library match.
  */
 #include "internal.h"
 #include "accounting.h"
@@ -20,9 +19,8 @@ extern int aes_impl_set(const char *);
 extern int gcm_impl_set(const char *);
 
 /*
- * Where the library would keep a list of known pools.  Pools are found by their labels only: a
- * stale list on one head would name pools that another head owns.  An empty path can be neither
- * read nor written.
+ * The path of the library's cache file. Pools are found by their labels only: a stale list on one
+ * head would name pools that another head owns. An empty path can be neither read nor written.
  */
 static char no_cache_file[] = "";
 
@@ -79,7 +77,7 @@ bh_layout_check(const char *pool)
 	    spa_get_dsl(spa)->dp_spa == spa &&
 	    spa_maxblocksize(spa) <= SPA_MAXBLOCKSIZE;
 
-	/* The dynamic linker could have left the library its own device driver. */
+	/* The dynamic linker could have kept the library's own device driver. */
 	vdev_t *leaf = spa->spa_root_vdev;
 	while (leaf != NULL && leaf->vdev_children != 0)
 		leaf = leaf->vdev_child[0];

@@ -25,7 +25,7 @@ limit_of(const bh_initial_t *initial, zfs_prop_t property)
 	return (value);
 }
 
-/* One quota or reservation of a dataset that is being made; it has taken no space yet. */
+/* A quota or reservation of a dataset that is being created; it uses no space yet. */
 static void
 set_initial_limit(dsl_dataset_t *ds, zfs_prop_t property, uint64_t value,
     dmu_tx_t *tx)
@@ -63,7 +63,7 @@ bh_initial_set(dsl_dataset_t *ds, const bh_initial_t *initial, dmu_tx_t *tx)
 	nvpair_t *pair = NULL;
 	uint64_t value;
 
-	/* Switched on before the first block is compressed with it. */
+	/* Enabled before the first block is compressed with it. */
 	if (nvlist_lookup_uint64(initial->i_properties,
 	    zfs_prop_to_name(ZFS_PROP_COMPRESSION), &value) == 0 &&
 	    ZIO_COMPRESS_ALGO(value) == ZIO_COMPRESS_ZSTD &&
@@ -79,7 +79,7 @@ bh_initial_set(dsl_dataset_t *ds, const bh_initial_t *initial, dmu_tx_t *tx)
 		    fnvpair_value_uint64(pair), tx);
 }
 
-/* Whether that much can be set aside below the parent of `name`. */
+/* Whether that much can be reserved below the parent of `name`. */
 static int
 check_space(const char *name, uint64_t bytes)
 {
@@ -100,7 +100,7 @@ check_space(const char *name, uint64_t bytes)
 	return (error);
 }
 
-/* Whether limits can hold for a dataset that begins with `referenced` bytes; `bad` names one that cannot. */
+/* Whether limits are valid for a dataset that begins with `referenced` bytes; `bad` names one that cannot. */
 static int
 check_limits(const char *name, const bh_initial_t *initial, uint64_t referenced,
     char *bad, uint64_t bad_size)

@@ -12,7 +12,7 @@
 /* Checked already. */
 typedef struct bh_initial {
 	nvlist_t *i_properties;
-	/* Quotas and reservations, which are kept outside the property list. */
+	/* Quotas and reservations, which are stored outside the property list. */
 	nvlist_t *i_limits;
 } bh_initial_t;
 

@@ -66,9 +66,8 @@ bh_log_open(bh_volume_t *volume)
 }
 
 /*
- * Records a write, in whole sectors. A record's bytes are fetched when a flush comes, and may by
- * then be those of a later write that is not in the log yet: a record of half a sector would
- * bring half of that write back.
+ * Records a write, in whole sectors. A record's bytes are fetched at a flush, and may by then be those of a later write
+ * that is not logged yet: a record of half a sector would restore half of that write.
  */
 void
 bh_log_record(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
@@ -226,9 +225,9 @@ replay_gathered(void *arg)
 }
 
 /*
- * Records are small, so one that was a write of a whole block comes as several.  A part of a block can be written
- * only after the rest has been read, and the whole of it without: parts that adjoin are
- * gathered until their block is whole.  TRUE if this one was taken.
+ * Records are small, so a write of a whole block is split into several. A partial block can be written only after a
+ * read of the rest, but a whole one without: adjacent parts are gathered until their block is complete. TRUE if this
+ * one was gathered.
  */
 static boolean_t
 gather(bh_volume_t *volume, uint64_t offset, uint64_t length, const void *data)
@@ -253,7 +252,8 @@ gather(bh_volume_t *volume, uint64_t offset, uint64_t length, const void *data)
 	return (B_TRUE);
 }
 
-/* How much of a range the volume has. The library aborts the process where a range is longer than a number of bytes can be. */
+/* The part of a range that is inside the volume. The library aborts the process where a range is longer than the
+ * type of a length allows. */
 static uint64_t
 bytes_inside(const bh_volume_t *volume, uint64_t offset, uint64_t length)
 {
@@ -315,7 +315,7 @@ replay_write(void *arg, void *raw, boolean_t byteswap)
 
 	int error = replay_bytes(volume, gathered->bg_offset, gathered->bg_length,
 	    gathered->bg_data, B_TRUE);
-	/* The library tries a failed record again, as if it were new. */
+	/* The library retries a failed record as if it were new. */
 	gathered->bg_length = error == 0 ? 0 : gathered->bg_length - length;
 	return (replayed(volume, error));
 }
@@ -357,7 +357,7 @@ bh_hold_clone(dmu_tx_t *tx, dnode_t *dn, uint64_t offset, uint64_t length,
     uint64_t block_size)
 {
 	(void) block_size;
-	/* The library has an int for a length. */
+	/* The library's length is an int. */
 	while (length != 0) {
 		uint64_t bytes = MIN(length, BH_HELD_BYTES_MAX);
 #if BH_OPENZFS >= 20309
@@ -382,7 +382,7 @@ bh_may_be_cloned(spa_t *spa, const blkptr_t *pointers, uint64_t count)
 	return (B_TRUE);
 }
 
-/* Whether a record clones whole blocks, each by a pointer of its own. */
+/* Whether a record clones whole blocks, each with its own pointer. */
 static boolean_t
 is_clone(const bh_volume_t *volume, const lr_clone_range_t *record)
 {

@@ -20,7 +20,7 @@ boolean_t bh_device_is_ours(const vdev_t *vd);
 /* Whether such a leaf, which is open, is on another host. */
 boolean_t bh_device_is_far(const vdev_t *vd);
 
-/* device.c: the library has changed the state of a leaf, and has the states of the pool's devices locked. */
+/* device.c: the library has changed the state of a leaf; the caller has the states of the pool's devices locked. */
 void bh_device_state_changed(vdev_t *vd);
 
 /*
@@ -43,7 +43,7 @@ void bh_log_gap_note(spa_t *spa);
 /* failed_writes.c: handles the consequences of a write that failed on a leaf. */
 void bh_failed_write_note(zio_t *zio);
 
-/* Notes in memory that a leaf is missing the groups from `since` to `last`, at once, however many they are. */
+/* Adds the groups from `since` to `last` to a leaf's DTL in memory, in one step. */
 void bh_note_range(vdev_t *vd, uint64_t since, uint64_t last);
 
 /*
@@ -58,13 +58,13 @@ int bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since);
  * respond, because no other device alone has acknowledged data; the leaves, and those with all acknowledged data.
  */
 void bh_standing_note(const zio_t *zio);
-/* The transaction group that is open now; 0 while the pool has none. */
+/* The open transaction group; 0 while the pool has none. */
 uint64_t bh_open_txg(const spa_t *spa);
 boolean_t bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count);
 nvlist_t *bh_standings(spa_t *spa);
-/* Leaves that do not hold all that they should: places and numbers. None while the configuration is being changed. */
+/* Leaves that are not complete: indices and numbers. None while the configuration is being changed. */
 nvlist_t *bh_lacking(spa_t *spa);
-/* Whether enough leaves below `vd` are whole for all that it holds. */
+/* Whether enough leaves below `vd` are complete for all of its data. */
 boolean_t bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void *arg), const void *arg);
 
 /* dataset.c: a dataset by its name, and its pool, held until bh_dataset_let_go(). */
@@ -74,7 +74,7 @@ void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
 /* dataset.c: the space of a volume that is written completely. */
 uint64_t bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copies);
 
-/* interpose.c: the library's own definition, which ours comes before. */
+/* interpose.c: the library's own definition of an interposed function. */
 void *bh_library_function(const char *name);
 
 /* space_estimate.c: a device is being opened; depending on its parents, the space estimate for dirty data grows. */
@@ -95,13 +95,13 @@ void bh_copies_add_to_label(nvlist_t *label);
 void bh_copies_note_behind(spa_t *spa);
 
 /*
- * unopened.c: the devices that the imports of this thread count on until the end, which adds those that the library could
- * not open to the list, by their numbers, with the library's reason.
+ * unopened.c: the devices that this thread's imports expect until the end, which adds those that the library could not
+ * open to the list, by their numbers, with the library's reason.
  */
 void bh_unopened_begin(const uint64_t *guids, uint32_t count);
 void bh_unopened_end(nvlist_t *config);
 
-/* label_note.c: the next labels of the pool have this note. */
+/* label_note.c: sets this note for the next labels of the pool. */
 int bh_write_label_note(spa_t *spa, const char *text);
 
 /* volume.c: whether it is the parent of the reads of one bh_read_finish(). */
@@ -123,7 +123,7 @@ boolean_t bh_in_place_is_committing(void);
  */
 void bh_in_place_walk_begin(void);
 void bh_in_place_walk_end(void);
-/* Whether `zio` is such a reading. */
+/* Whether `zio` is such a read. */
 boolean_t bh_in_place_is_walked(const zio_t *zio);
 /* Continues after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
 void bh_in_place_go_on(zio_t *zio, boolean_t is_log);

@@ -1,6 +1,5 @@
 /*
- * Functions of the library that are replaced: the dynamic linker finds these, in the executable,
- * first.
+ * Functions of the library that are replaced: the dynamic linker resolves these first, from the executable.
  */
 #include "internal.h"
 
@@ -56,7 +55,7 @@ wait_until(kcondvar_t *cv, kmutex_t *mp, hrtime_t deadline_ns)
 	if (deadline_ns <= gethrtime())
 		return (-1);
 
-	/* The mutex has no owner while the wait has given it up. */
+	/* The mutex has no owner during the wait. */
 	memset(&mp->m_owner, 0, sizeof (mp->m_owner));
 	int error = pthread_cond_clockwait(cv, &mp->m_lock, CLOCK_MONOTONIC, &deadline);
 	mp->m_owner = pthread_self();

@@ -1,5 +1,5 @@
 /*
- * Changes of keys, and promotions of encrypted clones, that the library would end the process at.
+ * Changes of keys, and promotions of encrypted clones, at which the library would abort the process.
  *
  * The library changes the key of a whole tree in one task: of a dataset, of its children that share the key, and of the
  * children of their clones. It assumes that each of their keys opens, and that the walk terminates. A key does not open
@@ -27,7 +27,7 @@
 #include <sys/dsl_synctask.h>
 #include <sys/zap.h>
 
-/* How deep children and clones of children may go: the library's walk has one frame for each. */
+/* Maximum nesting of children and clones of children: the library's walk has one frame for each. */
 #define	DEPTH_MAX	256
 
 /* The calling thread's task, and its additional parameters. */
@@ -60,7 +60,7 @@ compare_seen(const void *left, const void *right)
 	return (TREE_CMP(a->s_directory, b->s_directory));
 }
 
-/* ELOOP if the walk comes to this directory a second time. */
+/* ELOOP if the walk reaches this directory a second time. */
 static int
 note_seen(key_tree_t *tree, uint64_t directory)
 {
@@ -76,7 +76,7 @@ note_seen(key_tree_t *tree, uint64_t directory)
 	return (0);
 }
 
-/* Whether the dataset's key opens with the key that is loaded for it; EKEYREJECTED if it does not. */
+/* Whether the dataset's key opens with its loaded key; EKEYREJECTED if it does not. */
 static int
 check_opens(dsl_dir_t *dd)
 {
@@ -99,7 +99,7 @@ check_opens(dsl_dir_t *dd)
 
 static int check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth);
 
-/* Each that a ZAP of the directory names: its children, or the heads of its clones. */
+/* Each entry of a ZAP of the directory: its children, or the heads of its clones. */
 static int
 check_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth)
 {
@@ -243,7 +243,7 @@ pass_key(spa_t *spa, uint64_t from, uint64_t to)
 	rw_enter(&keys->sk_wkeys_lock, RW_WRITER);
 	dsl_wrapping_key_t *key = avl_find(&keys->sk_wkeys, &wanted, NULL);
 	wanted.wk_ddobj = to;
-	/* A clone is no encryption root: it has none yet. */
+	/* A clone is not an encryption root yet. */
 	if (key != NULL && avl_find(&keys->sk_wkeys, &wanted, &where) == NULL) {
 		avl_remove(&keys->sk_wkeys, key);
 		key->wk_ddobj = to;

@@ -9,9 +9,10 @@
  * The holder of the lock does not wait for a device: it covers no more than the library's own locks of its keys, which
  * are acquired inside.
  *
- * Without this the server of `make requests` ended with SIGSEGV about once in two hundred runs.
- * `cargo test -p zpool --test encryption many_who_look` shows it: without the lock the library ended the process in one of nine runs.
- * Not looking with the key would hide the size of a volume; keeping all keys in use would keep them from being unloaded.
+ * Without this the server of `make requests` crashed with SIGSEGV about once in two hundred runs. `cargo test -p zpool
+ * --test encryption many_who_look` reproduces it: without the lock the library aborted the process in one of nine runs.
+ * Not using the key for reads of the state would hide the size of a volume; holding all keys would prevent them from
+ * being unloaded.
  */
 #include "internal.h"
 

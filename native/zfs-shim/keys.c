@@ -24,7 +24,7 @@ _Static_assert(BH_KEYFORMAT_RAW == ZFS_KEYFORMAT_RAW, "ZFS\'s own number");
 _Static_assert(BH_KEYFORMAT_HEX == ZFS_KEYFORMAT_HEX, "ZFS\'s own number");
 _Static_assert(BH_KEYFORMAT_PASSPHRASE == ZFS_KEYFORMAT_PASSPHRASE, "ZFS\'s own number");
 
-/* The library's copy of a key, with all that belongs to it. */
+/* The library's copy of a key, with its parameters. */
 static int
 make_params(dcp_cmd_t command, const bh_new_key_t *key,
     dsl_crypto_params_t **out)
@@ -60,7 +60,7 @@ make_params(dcp_cmd_t command, const bh_new_key_t *key,
 		    BH_KEY_BYTES);
 		error = dsl_crypto_params_create_nvlist(command, properties,
 		    secret, out);
-		/* The list has a copy of its own. */
+		/* The list has its own copy. */
 		uint8_t *copy = NULL;
 		uint_t length = 0;
 		if (nvlist_lookup_uint8_array(secret, "wkeydata", &copy,
@@ -79,7 +79,7 @@ bh_key_params(const bh_new_key_t *key, dsl_crypto_params_t **out)
 	return (key == NULL ? 0 : make_params(DCP_CMD_NONE, key, out));
 }
 
-/* A number that is kept with a dataset's keys; 0 if it is not. */
+/* A number that is stored with a dataset's keys; 0 if it is missing. */
 static uint64_t
 kept(dsl_dir_t *dd, const char *name)
 {
@@ -148,7 +148,7 @@ bh_key_stat(const char *name, bh_key_visitor_t *visit, void *arg)
 		return (error);
 	error = dsl_dir_hold(dp, name, FTAG, &dd, &missing);
 	if (error == 0) {
-		/* The library finds the parent of a dataset that is not there. */
+		/* The library resolves a missing dataset to its parent. */
 		if (missing != NULL)
 			error = ENOENT;
 		else
@@ -185,7 +185,7 @@ walk(key_walk_t *to, uint64_t directory, int depth)
 		return (EINVAL);
 	uint64_t children = phys->dd_child_dir_zapobj;
 
-	/* Of a plain dataset nothing more is looked at than this. */
+	/* For an unencrypted dataset only this is read. */
 	if (dnode.dn_type == DMU_OTN_ZAP_METADATA &&
 	    zap_contains(to->kw_pool->dp_meta_objset, directory,
 	    DD_FIELD_CRYPTO_KEY_OBJ) == 0) {

@@ -1,5 +1,5 @@
 /*
- * A note in the labels of a pool's devices, a list of those that have failed, and the number of the record of its legs.
+ * A note in the labels of a pool's devices, a list of failed devices, and the number of the record of the legs.
  *
  * An importer reads the labels of a pool long before it can read any other part of it. Information for that early stage
  * is stored as one more text next to the library's own entries. Every other reader finds entries by known names, and
@@ -19,7 +19,7 @@
 #define	BH_NOTED_LABEL_BYTES_MAX	(64 << 10)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* One pool at a time has a note. */
+/* Only one pool at a time has a note. */
 static uint64_t noted_guid;
 static char *note;
 
@@ -68,7 +68,7 @@ add_note(const spa_t *spa, nvlist_t *label)
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
-/* Numbers of the devices below `vd` that cannot be used; as many as there is room for, and how many there are. */
+/* Numbers of the unusable devices below `vd`, as many as fit, and their count. */
 static uint_t
 list_failed(vdev_t *vd, uint64_t *out, uint_t room)
 {
@@ -138,7 +138,7 @@ zfs_post_state_change(spa_t *spa, vdev_t *vd, uint64_t before)
 	vdev_t *root = spa->spa_root_vdev;
 	dsl_pool_t *dp = spa_get_dsl(spa);
 
-	/* Until a device out of use is on record, a block of the log that it does not get is missing there without a note. */
+	/* Until an unusable device is on record, a log block that it does not get is missing there without a DTL entry. */
 	if (!vdev_writeable(vd))
 		bh_log_gap_note(spa);
 	for (uint64_t c = 0; c < root->vdev_children; c++)
@@ -154,9 +154,9 @@ spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 	nvlist_t *(*library)(spa_t *, vdev_t *, uint64_t, int) = bh_library_function(__func__);
 	nvlist_t *config = library(spa, vd, txg, getstats);
 
-	/* With a device of its own it is a label, without one a description of the pool. */
+	/* With its own device it is a label, without one a description of the pool. */
 	if (config != NULL && vd != NULL && vd != spa->spa_root_vdev) {
-		/* The pool is free for any host only with the last groups, which are still pending: waits.c. */
+		/* The pool is free for any host only with the last groups, which are still pending (`waits.c`). */
 		if (spa->spa_state == POOL_STATE_EXPORTED &&
 		    spa->spa_final_txg == UINT64_MAX)
 			fnvlist_add_uint64(config, ZPOOL_CONFIG_POOL_STATE,

@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-/* At a time; of as many legs as a record can name. */
+/* Concurrently; as many legs as a record can name. */
 #define	BH_FAILED_LEGS_MAX	1024
 
 static struct {
@@ -140,7 +140,7 @@ bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t wait
 	return (error);
 }
 
-/* A group that changes nothing writes nothing, and flushes nothing. */
+/* A group without changes writes and flushes nothing. */
 int32_t
 bh_pool_write_group(const char *name)
 {
@@ -214,7 +214,7 @@ bh_pool_leg_attach(const char *name, uint64_t sibling, const char *path, struct 
 
 _Static_assert(sizeof (vdev_phys_t) == BH_LABEL_BYTES, "of a label's description");
 
-/* As the library does it for whatever lies at that offset of a device. */
+/* As the library does for a block at that offset of a device. */
 static void
 seal_label(vdev_phys_t *phys, uint64_t offset)
 {

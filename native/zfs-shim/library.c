@@ -1,13 +1,13 @@
 /*
- * Which build of the library this process has loaded.  The library promises no stable layout of
- * its inner structures: the shim fits the version that it was compiled for, and no other.
+ * Identifies the build of the library that this process has loaded. The library promises no stable layout of its inner
+ * structures: the shim fits the version that it was compiled for, and no other.
  */
 #include "internal.h"
 
 #include <dlfcn.h>
 #include <link.h>
 
-/* Part of the same package's sources, and replaced together with the library. */
+/* From the same package's sources, and updated together with the library. */
 #define	BH_VERSION_TELLER	"libzfs.so.6"
 
 typedef struct search {
@@ -16,7 +16,7 @@ typedef struct search {
 	uint64_t s_length;
 } search_t;
 
-/* Notes are a header, a name and a description, each filled up to four bytes. */
+/* A note is a header, a name and a description, each padded to four bytes. */
 static void
 find_in_notes(search_t *search, const char *notes, uint64_t bytes)
 {

@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A pool with a log that has a gap, until the log begins behind it. */
+/* A pool with a log that has a gap, until the log begins after it. */
 typedef struct gap {
 	struct gap *g_next;
 	uint64_t g_pool;
@@ -106,7 +106,7 @@ zio_alloc_zil(spa_t *spa, objset_t *os, uint64_t txg, blkptr_t *new_bp, uint64_t
 	return (error);
 }
 
-/* The group that has to be on disk before the logs of the pool have no gap, or 0. */
+/* The group that must be on disk before the logs of the pool have no gap, or 0. */
 static uint64_t
 ended_by(spa_t *spa)
 {

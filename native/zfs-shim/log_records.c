@@ -1,5 +1,5 @@
 /*
- * Records of intent logs as they are read: from the disks, where another system may have written them.
+ * Checks records of intent logs when they are read from the disks, where another system may have written them.
  *
  * The library checks that a record fits into its block. But it assumes that a record is long enough for its fields, and
  * that sequence numbers increase, and otherwise aborts the process: at each import, which is the first reader of logs.
@@ -26,7 +26,7 @@ is_whole_write(const lr_write_t *record, boolean_t is_plain)
 
 	if (length != sizeof (*record))
 		return (length > sizeof (*record));
-	/* The library puts the block, or zeros, behind a record without bytes, and has room for two of the largest blocks. */
+	/* The library appends the block, or zeros, to a record without bytes, and has room for two of the largest blocks. */
 	return (BP_GET_LSIZE(&record->lr_blkptr) <= SPA_MAXBLOCKSIZE &&
 	    (!is_plain || record->lr_length <= SPA_MAXBLOCKSIZE));
 }

@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* Whether a change can be made: on a suspended pool it would wait for ever. */
+/* Whether a change is possible: on a suspended pool it would block for ever. */
 static int
 refuse_change(spa_t *spa)
 {
@@ -38,9 +38,8 @@ refuse_nothing(spa_t *spa)
 }
 
 /*
- * The pool that was looked at last. While devices fail, the library may wait for them with its
- * list of pools locked; by this a monitor and a resume get past that lock. Forgotten before the
- * pool is closed.
+ * The pool that was accessed last. While devices fail, the library may wait for them with its list of pools locked;
+ * with it, a monitor and a resume bypass that lock. Cleared before the pool is closed.
  */
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static spa_t *known_pool;
@@ -66,8 +65,8 @@ remember_pool(spa_t *spa)
 	} while (0)
 
 /*
- * Holds the pool called `name` open, until spa_close() with the same tag.  A remembered pool is
- * held without waiting for the list of pools.
+ * Holds the pool called `name` open, until spa_close() with the same tag. A remembered pool is held without the lock of
+ * the pool list.
  */
 static int
 hold_pool(const char *name, spa_t **spa, const void *tag)
@@ -90,7 +89,7 @@ hold_pool(const char *name, spa_t **spa, const void *tag)
 		spa_close((spa), FTAG);				\
 	} while (0)
 
-/* No pool may name a file where its configuration is cached: see init.c. */
+/* No pool may have a cache file: see init.c. */
 static nvlist_t *
 without_cache_file(nvlist_t *properties)
 {
@@ -123,7 +122,7 @@ bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *proper
 	return (error);
 }
 
-/* A list of spares or caches that is larger than this is damaged. */
+/* A larger list of spares or caches is damaged. */
 #define	BH_AUX_LIST_BYTES_MAX	(16ULL << 20)
 
 /* The pool's own list of its spares or caches; NULL if it is unreadable. */
@@ -149,7 +148,7 @@ read_aux_list(spa_t *spa, uint64_t object)
 	return (list);
 }
 
-/* Writes the places where devices were found, by their numbers, into the list. */
+/* Writes the paths of the found devices, by their numbers, into the list. */
 static void
 update_paths(nvlist_t *list, const char *key, nvlist_t *paths)
 {
@@ -172,8 +171,8 @@ update_paths(nvlist_t *list, const char *key, nvlist_t *paths)
 }
 
 /*
- * In user space the library does not look for spares and caches while it examines a pool before
- * the import, and then forgets those that the pool names.  Here they are loaded again.
+ * In user space the library does not search for spares and caches while it examines a pool before the import, and then
+ * drops those that the pool names. Here they are loaded again.
  */
 static void
 load_spares_and_caches(spa_t *spa, nvlist_t *paths)
@@ -255,7 +254,7 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	return (error);
 }
 
-/* Leaving a suspended pool would wait for ever. */
+/* Exporting a suspended pool would block for ever. */
 static int
 refuse_suspended(const char *name)
 {
@@ -317,7 +316,7 @@ refuse_locked(const char *name)
 	if (error != 0)
 		return (error);
 	for (int waited_ms = 0; !can_be_read(spa); waited_ms++) {
-		/* A healthy change of states is over in milliseconds. */
+		/* A healthy change of states completes in milliseconds. */
 		if (spa_suspended(spa) || waited_ms >= BH_CONFIG_WAIT_MS_MAX) {
 			error = EAGAIN;
 			break;
@@ -472,7 +471,7 @@ bh_pool_property_parse(struct nvlist *properties, const char *name, const char *
 	zpool_prop_t prop = zpool_name_to_prop(name);
 	if (prop == ZPOOL_PROP_INVAL)
 		return (ENOENT);
-	/* One is decided by init.c, the other describes a mount, of which there are none here. */
+	/* The first is set by init.c, the second describes a mount, which does not exist here. */
 	if (prop == ZPOOL_PROP_CACHEFILE || prop == ZPOOL_PROP_ALTROOT)
 		return (EROFS);
 	if (zpool_prop_readonly(prop) ||
@@ -565,7 +564,7 @@ bh_pool_health(const char *name, struct bh_pool_health *out)
 		BH_WITH_KNOWN_POOL(name, spa, error, describe_health(spa, out));
 		return (error);
 	}
-	/* spa_lookup would wait for a pool that is being exported. */
+	/* spa_lookup would block on a pool that is being exported. */
 	while ((spa = spa_next(spa)) != NULL) {
 		if (strcmp(spa_name(spa), name) == 0)
 			break;
@@ -768,7 +767,7 @@ is_faulted(spa_t *spa, uint64_t vdev_guid)
 	return (faulted);
 }
 
-/* The library leaves a device alone that was faulted by its number, as one that failed a flush is. */
+/* The library does not change a device that was faulted by its number, as one with a failed flush is. */
 static int
 bring_online(spa_t *spa, uint64_t vdev_guid, int flags, vdev_state_t *reached)
 {

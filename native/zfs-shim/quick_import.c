@@ -23,7 +23,7 @@
 
 #include "shim_volume.h"
 
-/* Read ahead of all dnodes of a pool's own objects: enough for some ten thousand volumes. */
+/* Prefetch size for the dnodes of a pool's own objects: enough for some ten thousand volumes. */
 #define	BH_DNODES_BYTES_MAX	(64ULL << 20)
 /* Logs that are read at the same time. */
 #define	BH_LOG_WALKERS_MAX	8
@@ -39,7 +39,7 @@ typedef struct head {
 	/* After the pool's name; NULL unless names are requested. */
 	char *h_name;
 	blkptr_t h_pointer;
-	/* DMU_OST_NONE until its header was looked at. */
+	/* DMU_OST_NONE until its header was read. */
 	dmu_objset_type_t h_type;
 	boolean_t h_has_no_log;
 } head_t;
@@ -48,11 +48,11 @@ typedef struct heads {
 	head_t *hs_list;
 	uint64_t hs_count;
 	uint64_t hs_capacity;
-	/* Of the longest name, without the pool's. */
+	/* Of the longest name, excluding the pool's. */
 	uint64_t hs_name_bytes;
 	boolean_t hs_headers_known;
 	boolean_t hs_with_names;
-	/* The name of the dataset that is looked at, as far as it fits. */
+	/* The name of the current dataset, as far as it fits. */
 	char hs_name[ZFS_MAX_DATASET_NAME_LEN];
 } heads_t;
 
@@ -60,7 +60,7 @@ typedef struct heads {
 static struct {
 	pthread_mutex_t lk_mutex;
 	dsl_pool_t *lk_pool;
-	/* Another pool may get the same memory, and begin with the same group. */
+	/* Another pool may get the same memory, and start with the same group. */
 	uint64_t lk_guid;
 	uint64_t lk_first_txg;
 	heads_t lk_heads;
@@ -76,7 +76,7 @@ static struct {
 	uint64_t af_guid;
 	uint64_t *af_suspects;
 	uint64_t af_suspect_count;
-	/* Of volumes; UINT64_MAX: some dataset may be one or not. */
+	/* Of volumes; UINT64_MAX: the type of some dataset is unknown. */
 	uint64_t af_volume_count;
 } at_import = { .af_mutex = PTHREAD_MUTEX_INITIALIZER };
 
@@ -200,7 +200,7 @@ collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
 	for (zap_cursor_init(&cursor, dnodes->d_mos, children);
 	    (error = zap_cursor_retrieve(&cursor, entry)) == 0;
 	    zap_cursor_advance(&cursor)) {
-		/* The pool's own have no logs and are never half-made. */
+		/* The pool's own datasets have no logs and are never incomplete. */
 		if (entry->za_name[0] == '$')
 			continue;
 		if (name_bytes < sizeof (heads->hs_name))
@@ -208,7 +208,7 @@ collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
 			    sizeof (heads->hs_name) - name_bytes, "/%s", entry->za_name);
 		error = collect(dnodes, entry->za_first_integer,
 		    name_bytes + 1 + strlen(entry->za_name), heads, depth + 1);
-		/* One that is being made is entered before it is written. */
+		/* A dataset that is being created is entered before it is written. */
 		if (error != 0 && error != ENOENT)
 			break;
 	}
@@ -281,7 +281,7 @@ look_at_headers(spa_t *spa, heads_t *heads)
 
 typedef int visit_log_t(dsl_pool_t *, dsl_dataset_t *, void *);
 
-/* A walk over the logs of a pool, which several threads share. */
+/* A walk over the logs of a pool, shared by several threads. */
 typedef struct log_walk {
 	dsl_pool_t *lw_pool;
 	const heads_t *lw_heads;
@@ -405,8 +405,7 @@ remember_load(const dsl_pool_t *dp)
 }
 
 /*
- * The datasets of a pool that is being opened, or was just now. The caller has the mutex, and the
- * pool's configuration.
+ * The datasets of a pool that is being or was just opened. The caller has the mutex, and the pool's configuration.
  */
 static int
 know_load(dsl_pool_t *dp)
@@ -605,7 +604,7 @@ bh_volume_count(const char *pool, uint64_t *out)
 	*out = 0;
 	for (uint64_t i = 0; i < heads.hs_count && error == 0; i++) {
 		head_t *head = &heads.hs_list[i];
-		/* One that is half received is not a volume yet. */
+		/* A partly received one is not a volume yet. */
 		if ((head->h_flags & DS_FLAG_INCONSISTENT) != 0)
 			continue;
 		if (head->h_type == DMU_OST_NONE)

@@ -29,8 +29,8 @@
 #define	BH_LONG_NAME		(ZFS_MAX_DATASET_NAME_LEN + 6)
 
 /*
- * Whether a block of `length` bytes is a table with the volume's size in it, and nothing else. The library aborts when two entries
- * have one hash, which a sender can bring about with any two names.
+ * Whether a block of `length` bytes is a table with the volume's size in it, and nothing else. The library aborts when
+ * two entries have the same hash, which a sender can cause with any two names.
  */
 static boolean_t
 is_table(const void *block, uint64_t length, uint64_t block_size)
@@ -100,7 +100,7 @@ check_received(dmu_recv_cookie_t *receive)
 	dsl_pool_t *dp = receive->drc_ds->ds_dir->dd_pool;
 	objset_t *os;
 
-	/* Until then nothing of it can be read. */
+	/* Until then it cannot be read. */
 	txg_wait_synced(dp, 0);
 	dsl_pool_config_enter(dp, FTAG);
 	int error = dmu_objset_from_ds(receive->drc_ds, &os);

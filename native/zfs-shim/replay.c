@@ -14,7 +14,7 @@ static __thread bh_replay_t *replaying;
  * A replay syncs some transaction groups, each as slow as the disks' flushes, and delays the first client of
  * the volume. Returns whether this thread replays a log and `txg` is one of the two it need not wait for:
  *
- * Before it begins, for removes under way, in a dataset that was just opened.
+ * Before it begins, for pending removals in a dataset that was just opened.
  *
  * After its end, until the log is gone from the disks. The next commit to the log blocks on that (zil_create()), and if
  * power fails before, the log is replayed again.

@@ -1,12 +1,12 @@
 /*
- * replay.c: the replay of an intent log, of whatever kind. Included after internal.h.
+ * replay.c: the replay of an intent log, of a volume or file system. Included after internal.h.
  */
 #ifndef BH_REPLAY_H
 #define	BH_REPLAY_H
 
 #include <sys/zil.h>
 
-/* A replay under way. */
+/* An active replay. */
 typedef struct bh_replay {
 	const zilog_t *br_log;
 	/* The result of the last record; if it is not 0 at the end, the log stays. */

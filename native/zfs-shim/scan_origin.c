@@ -1,5 +1,5 @@
 /*
- * A scan that is interrupted at the origin of all datasets.
+ * Handles a scan that is interrupted at the origin of all datasets.
  *
  * A scan reads the pool's own objects, then the origin, an empty snapshot that leads to all other datasets, and assumes
  * that it is not interrupted there: otherwise the library aborts the process, and without its assertions it would

@@ -25,7 +25,7 @@ struct bh_engine_options {
 	uint32_t debug_flags;
 	uint32_t debug_messages;	/* 0: keep no ring of debug messages */
 	uint32_t library_walks;		/* 0: quick_import.c replaces walks of all datasets */
-	/* Of pools with multihost=on: between two signs of life, and how many may fail in a row. */
+	/* Of pools with multihost=on: interval of MMP writes, and how many may fail in a row. */
 	uint32_t multihost_interval_ms;
 	uint32_t multihost_fail_intervals;
 };
@@ -60,7 +60,7 @@ int32_t bh_layout_check(const char *pool);
 /* Selects an implementation such as ("sha256", "shani"); ENOTSUP when this host does not support it. */
 int32_t bh_checksum_select(const char *algorithm, const char *implementation);
 
-/* Bytes now held by the cache of blocks, and its ceiling. */
+/* Bytes in the ARC, and its maximum. */
 void bh_cache_bytes(uint64_t *used, uint64_t *max);
 
 /* ------------------------------------------------------------------ devices (device.c) */
@@ -104,11 +104,11 @@ struct bh_device_driver {
 	    uint64_t length);
 	/* The library writes to the device no more. Nothing is written to the pool until this returns. */
 	void (*unusable)(uint64_t vdev_guid);
-	/* The shape's `far`, when the device was opened. */
+	/* The `far` of the shape, when the device was opened. */
 	uint32_t (*is_far)(const void *device);
 };
 
-/* Before bh_engine_start(); `driver` stays valid for ever. */
+/* Before bh_engine_start(); `driver` must stay valid for ever. */
 void bh_driver_install(const struct bh_device_driver *driver);
 
 struct bh_piece {
@@ -116,7 +116,7 @@ struct bh_piece {
 	uint64_t length;
 };
 
-/* The I/O's memory, piece by piece; 0 when it has more than `pieces_max`. */
+/* The pieces of the I/O's memory; 0 if there are more than `pieces_max`. */
 uint32_t bh_io_pieces(struct bh_io *io, struct bh_piece *pieces, uint32_t pieces_max);
 /* Copies all of the I/O's data to `data`, or from it. */
 void bh_io_copy_to(struct bh_io *io, void *data);
@@ -132,7 +132,7 @@ void bh_io_complete(struct bh_io *io, int32_t error, uint32_t place);
  * unless it succeeds.
  */
 uint32_t bh_io_give_up(struct bh_io *io);
-/* Suspends the pool of such a flush; not 0 if it was not suspended before. */
+/* Suspends the pool of such a flush; not 0 if it was not suspended already. */
 uint32_t bh_io_suspend(struct bh_io *io);
 /* Resumes the pool, unless further I/O of it failed. */
 void bh_io_resume(struct bh_io *io);
@@ -149,7 +149,7 @@ void bh_leg_failed(uint64_t guid);
 void bh_leg_excluded(uint64_t pool_guid, uint64_t guid, uint64_t since);
 /* The last complete leg failed without a failed write or flush, and is in use again. */
 void bh_leg_used_again(uint64_t guid);
-/* Not 0: an error of this I/O must wait until its leg is excluded. */
+/* Not 0: an error of this I/O must be withheld until its leg is excluded. */
 uint32_t bh_io_is_binding(struct bh_io *io);
 /* From now on the library reads from other devices, until it reopens this one. */
 void bh_io_read_elsewhere(struct bh_io *io);
@@ -181,24 +181,25 @@ int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist
 #define	BH_IMPORT_UNOPENED	"bulkhead:unopened"
 int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
     struct nvlist *aux_paths, uint32_t flags, const uint64_t *expected, uint32_t expected_count);
-/* The name of the text in labels that the two functions below write. */
+/* The name in labels of the text that the two functions below write. */
 #define	BH_LABEL_NOTE	"bulkhead:connections"
-/* The name of the list in labels of the devices, by their numbers, that had failed when they were written. */
+/* The name in labels of the list of devices, by their numbers, that had failed when the labels were written. */
 #define	BH_LABEL_FAILED	"bulkhead:failed"
 /* The name of the list of removed groups in labels, by their indices. */
 #define	BH_LABEL_REMOVED	"bulkhead:removed"
-/* The name of the number in labels of the record of a pool's legs. */
+/* The name in labels of the number of the record of a pool's legs. */
 #define	BH_LABEL_RECORD	"bulkhead:record"
-/* The name of the number in labels of the import that wrote them, and of the list of copies that a person decided against. */
+/* The name in labels of the number of the import that wrote them, and of the list of rejected copies. */
 #define	BH_LABEL_START	"bulkhead:start"
 #define	BH_LABEL_REJECTED	"bulkhead:rejected"
-/* Copies that are listed. */
+/* Maximum number of listed copies. */
 #define	BH_LABEL_REJECTED_MAX	32
-/* The name of the number in labels of the pool that the device is leaving, because it becomes one of another pool. */
+/* The name in labels of the GUID of the pool that the device is leaving for another pool. */
 #define	BH_LABEL_LEAVES	"bulkhead:leaves"
 /*
- * Labels that this process writes from now on have another number of an import, and that list: the transaction group of a root
- * and a sum, for each.  They also have the number of the pool that the devices leave, unless it is 0.
+ * Sets the import number and the list of rejected copies for labels that this process writes from now on: the
+ * transaction group of a root and a checksum for each. Labels also get the GUID of the pool that the devices leave,
+ * unless it is 0.
  */
 void bh_label_start(const uint64_t *rejected, uint32_t count, uint64_t leaves);
 /*
@@ -206,9 +207,9 @@ void bh_label_start(const uint64_t *rejected, uint32_t count, uint64_t leaves);
  * transaction group of its newest uberblock, and whether another device has that uberblock.
  */
 void bh_import_behind(const uint64_t *list, uint32_t count);
-/* Labels that this process writes from now on have that number of a record; 0: they have none. */
+/* Sets the number of the record for labels that this process writes from now on; 0: none. */
 void bh_label_record(uint64_t number);
-/* The labels of that pool that are written from now on, by its import first of all, have this note. */
+/* Sets the note for labels of that pool that are written from now on, starting with its import. */
 void bh_label_note(uint64_t pool_guid, const char *text);
 /* The same for an open pool; its labels are written with its next transaction group. */
 int32_t bh_pool_label_note(const char *name, const char *text);
@@ -226,7 +227,8 @@ int32_t bh_pool_property_parse(struct nvlist *properties, const char *name, cons
     uint32_t creating);
 /* The name of a value of an enumerated property (static), or NULL if it is a plain number. */
 const char *bh_pool_property_word(const char *name, uint64_t value);
-/* The first transaction group that a leaf is known to be missing, UINT64_MAX if none; and the first one since the pool was opened. */
+/* The first transaction group in a leaf's DTL, UINT64_MAX if it is empty; and the first one since the pool was
+ * opened. */
 int32_t bh_leaf_missing_since(const char *name, uint64_t guid, uint64_t *since, uint64_t *first);
 /* Assigns a new GUID to the pool. ENXIO: a device is missing or incomplete. */
 int32_t bh_pool_change_guid(const char *name);
@@ -234,7 +236,7 @@ int32_t bh_pool_change_guid(const char *name);
 int32_t bh_pool_sync(const char *name);
 /* Adds a record to the history in the pool. Blocks while the pool is suspended. */
 int32_t bh_pool_history_add(const char *name, const char *text);
-/* The newest `length` bytes of the history at most, as they are stored, the first cut off. */
+/* At most the newest `length` bytes of the history, as they are stored, the first one possibly cut. */
 int32_t bh_pool_history_tail(const char *name, char *data, uint64_t *length);
 
 /*
@@ -246,7 +248,7 @@ struct bh_pool_health {
 	uint64_t synced_txg;
 	uint64_t sync_started_ns;	/* of the latest transaction group; same clock as now_ns */
 	uint64_t now_ns;
-	/* A device that was given up and is not on record yet, so that commits wait; 0 for none. */
+	/* A device that was given up and is not on record yet, which blocks commits; 0 for none. */
 	uint64_t unrecorded_guid;
 	uint64_t unrecorded_since_s;	/* since 1970 */
 };
@@ -278,7 +280,7 @@ int32_t bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t
  */
 int32_t bh_pool_standings(const char *name, struct nvlist **out);
 int32_t bh_vdev_add(const char *name, struct nvlist *vdev_tree);
-/* With `replacing`, the old device leaves when the new one holds all data. */
+/* With `replacing`, the old device is detached when the new one is complete. */
 int32_t bh_vdev_attach(const char *name, uint64_t vdev_guid, struct nvlist *vdev_tree,
     uint32_t replacing);
 int32_t bh_vdev_detach(const char *name, uint64_t vdev_guid);
@@ -286,7 +288,7 @@ int32_t bh_vdev_remove(const char *name, uint64_t vdev_guid);
 /* `*state` receives the vdev_state_t reached. */
 int32_t bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *state);
 int32_t bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary);
-/* The device had too many errors: it is used no more.  EBUSY if the pool cannot do without it. */
+/* The device had too many errors: it is not used any more. EBUSY if the pool cannot do without it. */
 int32_t bh_vdev_fault(const char *name, uint64_t vdev_guid);
 
 /* Names of the features this library supports, one call each; NULL past the last. */
@@ -299,7 +301,7 @@ const char *bh_feature_name(uint32_t index);
  * group.
  */
 int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits);
-/* A transaction group more is on all devices on return, and they were flushed. */
+/* On return a further transaction group is on all devices, and they were flushed. */
 int32_t bh_pool_write_group(const char *name);
 /*
  * The last synced transaction group, how often a read of a device failed or returned wrong data, whether it is in use

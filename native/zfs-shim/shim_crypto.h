@@ -21,7 +21,7 @@ typedef struct bh_gcm {
 	    const uint8_t *tag);
 } bh_gcm_t;
 
-/* Has the engine use `gcm`, which stays valid for ever, or with NULL its own again. */
+/* Has the engine use `gcm`, which must stay valid for ever, or with NULL its own code again. */
 void bh_gcm_install(const bh_gcm_t *gcm);
 
 #define	BH_CIPHER_GCM	1U
@@ -35,11 +35,11 @@ typedef struct bh_cipher bh_cipher_t;
 int bh_cipher_open(uint32_t mode, uint32_t own, const uint8_t *key,
     uint64_t key_bytes, bh_cipher_t **out);
 void bh_cipher_close(bh_cipher_t *cipher);
-/* From `in` to `out`, which do not overlap, the way blocks of a dataset take. */
+/* From `in` to `out`, which do not overlap, by the path of a dataset's blocks. */
 int bh_cipher_encrypt(bh_cipher_t *cipher, const uint8_t *iv, const uint8_t *aad,
     uint64_t aad_bytes, const uint8_t *in, uint8_t *out, uint64_t bytes,
     uint8_t *tag);
-/* EBADMSG: the tag is another. */
+/* EBADMSG: the tag does not match. */
 int bh_cipher_decrypt(bh_cipher_t *cipher, const uint8_t *iv, const uint8_t *aad,
     uint64_t aad_bytes, const uint8_t *in, uint8_t *out, uint64_t bytes,
     const uint8_t *tag);

@@ -55,9 +55,8 @@ int bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg);
 int bh_dataset_walk(const char *name, uint32_t snapshots,
     bh_dataset_visitor_t *visit, void *arg);
 /*
- * Visits every text property that starts with `prefix` and is set on a dataset of the pool
- * itself. Reads little per dataset and opens none. That a received value is switched off is
- * visited, too: its name with a suffix, and no text.
+ * Visits every text property that starts with `prefix` and is set on a dataset of the pool itself. Reads little per
+ * dataset and opens none. An overridden received value is visited, too: its name with a suffix, and no text.
  */
 int bh_user_properties(const char *pool, const char *prefix,
     bh_property_visitor_t *visit, void *arg);
@@ -80,7 +79,7 @@ int bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
  */
 int bh_properties_edit(const char *pool, struct nvlist *datasets, char *bad,
     uint64_t bad_size);
-/* Lets a property be inherited again. */
+/* Reverts a property to its inherited value. */
 int bh_dataset_inherit(const char *name, const char *property);
 
 /* The name of one of a native property's named values, else NULL. A constant. */
@@ -96,10 +95,10 @@ typedef struct bh_new_root {
 	uint64_t bn_utf8_only;	/* names have to be UTF-8 */
 } bh_new_root_t;
 
-/* An empty file system that kernel ZFS can mount, as parents of volumes are. */
+/* An empty file system that kernel ZFS can mount, like the parents of volumes. */
 int bh_filesystem_create(const char *name);
 /*
- * The same with a root directory of its own kind. Properties, `key` and `bad` are those of bh_volume_create().
+ * The same with a specified root directory. Properties, `key` and `bad` are those of bh_volume_create().
  */
 int bh_filesystem_make(const char *name, const bh_new_root_t *root,
     struct nvlist *properties, const struct bh_new_key *key, char *bad,
@@ -130,7 +129,7 @@ int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
 /* `properties` and `bad` are those of bh_volume_create(). */
 int bh_dataset_clone(const char *name, const char *snapshot,
     struct nvlist *properties, char *bad, uint64_t bad_size);
-/* On EEXIST `conflict` (256 bytes) names the snapshot that both have. */
+/* On EEXIST `conflict` (256 bytes) has the name of the common snapshot. */
 int bh_dataset_promote(const char *name, char *conflict);
 /* Rolls a dataset that is not open back to its newest snapshot. */
 int bh_dataset_rollback(const char *name, const char *snapshot);

@@ -2,7 +2,7 @@
  * File systems, as exposed to Rust: objects with attributes, directories and contents, and transactions that change
  * several of them together. A POSIX file system on top of that is implemented in Rust (engines/zpl).
  *
- * Every function returns 0 or a positive errno. Nothing here may be called once bh_files_close() was.
+ * Every function returns 0 or a positive errno. No function may be called after bh_files_close().
  *
  * The caller of a change must exclude concurrent changes of the object and reads of its contents. Reads of attributes
  * and directories need no such exclusion.
@@ -163,12 +163,12 @@ int bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out);
  * none. */
 int bh_files_text(bh_files_t *files, uint64_t object, uint32_t which, uint8_t *data, uint64_t *length);
 int bh_files_look_up(bh_files_t *files, uint64_t directory, const char *name, uint64_t *value);
-/* Fills `data` with entries from `cursor` on; 0 is the beginning. `end` is not 0 when they are the last. */
+/* Fills `data` with entries from `cursor` on; 0 is the start. `end` is not 0 if the last entry is included. */
 int bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor, uint8_t *data, uint64_t bytes_max,
     uint64_t *bytes, uint32_t *end);
 /* Entries of a directory, or of the list of unlinked objects. */
 int bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count);
-/* Writes all of `data` if it succeeds: zeros where the file has nothing. */
+/* Writes all of `data` if it succeeds: zeros in holes. */
 int bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data, uint64_t length);
 /*
  * The same without a copy: pins the blocks. Changes of the object block until bh_files_loan_release(), which any thread
@@ -180,14 +180,14 @@ const bh_part_t *bh_files_loan_parts(const bh_files_loan_t *loan, uint64_t *coun
 void bh_files_loan_release(bh_files_loan_t *loan);
 /* The next data, or hole, from `offset` on. ENXIO: there is none. */
 int bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole, uint64_t *offset);
-/* The object behind `*object`, of whatever kind; ENOENT if there is none. */
+/* The object after `*object`, of any type; ENOENT if there is none. */
 int bh_files_next_object(bh_files_t *files, uint64_t *object);
 void bh_files_space(bh_files_t *files, uint64_t *used, uint64_t *available, uint64_t *objects,
     uint64_t *objects_available);
 /* The size of the blocks of large files. */
 uint64_t bh_files_record_size(bh_files_t *files);
 
-/* Properties that are obeyed while it is open. */
+/* Properties that apply while it is open. */
 #define	BH_SETTING_SNAPDIR	0U	/* 0: the directory of snapshots is not listed; 1: it is; 2: there is none */
 #define	BH_SETTING_ACLMODE	1U	/* ZFS_ACL_DISCARD, _GROUPMASK, _PASSTHROUGH, _RESTRICTED */
 #define	BH_SETTING_ACLINHERIT	2U	/* ZFS_ACL_DISCARD, _NOALLOW, _RESTRICTED, _PASSTHROUGH, _PASSTHROUGH_X */
@@ -201,12 +201,12 @@ int bh_files_snapshots(bh_files_t *files, uint64_t cursor, uint8_t *data, uint64
     uint32_t *end);
 /* ENOENT: there is none of that name. */
 int bh_files_find_snapshot(bh_files_t *files, const char *name, uint64_t *number);
-/* The full name of one of the file system's snapshots, for which there is room of 256 bytes; ENOENT: it is none. */
+/* The full name of one of the file system's snapshots, for which there is room of 256 bytes; ENOENT: it is not one. */
 int bh_files_snapshot_name(bh_files_t *files, uint64_t number, char *name);
-/* When a snapshot was taken, renamed or destroyed last. */
+/* When the last snapshot was created, renamed or destroyed. */
 void bh_files_snapshots_changed(bh_files_t *files, uint64_t *seconds, uint64_t *nanoseconds);
 
-/* Performs steps, all or none. EINVAL, EFBIG, ERANGE, EXDEV and the like: a step is one that cannot be made. */
+/* Performs steps, all or none. EINVAL, EFBIG, ERANGE, EXDEV and the like: a step is invalid. */
 int bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count, uint32_t flags,
     struct bh_changed *out);
 /* Punches a hole. In several transactions; a change that logs it must follow. */
@@ -223,7 +223,7 @@ void bh_files_settle(bh_files_t *files);
  * stops the walk.
  */
 typedef int32_t bh_record_visitor_t(void *arg, uint64_t type, const uint8_t *data, uint64_t length);
-/* Visits the records that have to be replayed. Changes nothing. */
+/* Visits the records that must be replayed. Changes nothing. */
 int bh_files_log_walk(bh_files_t *files, bh_record_visitor_t *visit, void *arg);
 /*
  * Replays the log: the visitor applies a change for each record. ENOTRECOVERABLE: it could not be replayed completely.

@@ -3,9 +3,9 @@
  * and keys are copied before a function returns, and those given to a visitor live as long as its
  * call.
  *
- * A dataset that has a key of its own is an encryption root; those below it that were made
- * without one share it. A key here is always the 32 bytes that wrap the dataset's own random
- * keys, whatever its owner typed.
+ * A dataset with its own key is an encryption root; descendants created without one share it. A key
+ * here is always the 32 bytes that wrap the dataset's own random keys, independent of the owner's
+ * key format.
  */
 #ifndef BH_SHIM_KEYS_H
 #define	BH_SHIM_KEYS_H
@@ -36,7 +36,7 @@ typedef struct bh_key_info {
 
 typedef void bh_key_visitor_t(void *arg, const bh_key_info_t *info);
 
-/* A key that a new encryption root gets. */
+/* A key for a new encryption root. */
 typedef struct bh_new_key {
 	const char *bn_suite;		/* "on" and "" leave the choice to ZFS */
 	const char *bn_location;	/* what ZFS shall be told: "prompt" or a file URL */
@@ -48,11 +48,11 @@ typedef struct bh_new_key {
 } bh_new_key_t;
 
 int bh_key_stat(const char *name, bh_key_visitor_t *visit, void *arg);
-/* Visits all encrypted datasets of a pool. One without any costs nothing. */
+/* Visits all encrypted datasets of a pool. Costs nothing in a pool without any. */
 int bh_key_walk(const char *pool, bh_key_visitor_t *visit, void *arg);
 
 /*
- * Loads the key of an encryption root, or only checks it. EACCES: it is another key; EEXIST: it is
+ * Loads the key of an encryption root, or only checks it. EACCES: the key is wrong; EEXIST: it is
  * loaded; EINVAL: no encryption root.
  */
 int bh_key_load(const char *name, const uint8_t *key, uint32_t only_check);

@@ -1,9 +1,9 @@
 /*
  * Volumes, as Rust sees them: opaque handles, fixed-width integers, errno values.
  *
- * Every function returns 0 or a positive errno. EAGAIN means that a call that must not wait
- * would have had to; ERANGE that the extent does not lie inside the volume. Functions take no
- * ownership of strings. Nothing here may be called once bh_volume_close() was.
+ * Every function returns 0 or a positive errno. EAGAIN means that a call that may not block would have to; ERANGE that
+ * the extent does not lie inside the volume. Functions take no ownership of strings. No function may be called after
+ * bh_volume_close().
  */
 #ifndef BH_SHIM_VOLUME_H
 #define	BH_SHIM_VOLUME_H
@@ -34,7 +34,7 @@ typedef struct bh_run {
 /* Flags of bh_volume_open(). */
 #define	BH_OPEN_READ_ONLY	0x1U
 
-/* Whether a call may wait for a disk, a lock or a transaction. */
+/* Whether a call may block on a disk, a lock or a transaction. */
 #define	BH_NO_WAIT		0U
 #define	BH_MAY_WAIT		1U
 
@@ -73,9 +73,9 @@ typedef void bh_identity_visitor_t(void *arg, const char *name, uint64_t identit
  * dataset, with the caches bypassed.
  */
 int bh_file_systems(const char *pool, bh_identity_visitor_t *visit, void *arg);
-/* How many volumes a pool has. Reads one block of each dataset, past the caches. */
+/* How many volumes a pool has. Reads one block of each dataset, with the caches bypassed. */
 int bh_volume_count(const char *pool, uint64_t *out);
-/* How many it had when this process imported it, without reading. ENOENT if that is not known. */
+/* The number when this process imported it, without reading. ENOENT if unknown. */
 int bh_volume_count_at_import(const char *pool, uint64_t *out);
 /* Whether `name`, a volume or file system, has a log that must be replayed. */
 int bh_volume_is_unreplayed(const char *name, uint32_t *out);
@@ -100,8 +100,8 @@ int bh_volume_rollback(bh_volume_t *volume, const char *snapshot);
 int bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint32_t wait, bh_read_t **out);
 /*
- * The same without a wait. EINPROGRESS if blocks of it are being read: then `*out` is to be given to
- * bh_read_finish() or bh_read_abandon(). Any other error, EAGAIN above all, leaves nothing.
+ * The same without blocking. EINPROGRESS if blocks of it are being read: then `*out` must be passed to bh_read_finish()
+ * or bh_read_abandon(). Any other error, in particular EAGAIN, leaves `*out` unset.
  */
 int bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_read_t **out);
@@ -148,7 +148,7 @@ int bh_flush(bh_volume_t *volume);
 /* Starts the log, so that the first flush needs no transaction group. Blocks on one itself. */
 int bh_log_begin(bh_volume_t *volume);
 
-/* Fills at most `runs_max` runs that cover `length` bytes or their beginning. */
+/* Fills at most `runs_max` runs that cover `length` bytes or their first part. */
 int bh_status(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_run_t *runs, uint64_t runs_max, uint64_t *count);
 

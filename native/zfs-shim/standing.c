@@ -73,7 +73,7 @@ bh_open_txg(const spa_t *spa)
 	return (dp == NULL ? 0 : __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
 }
 
-/* Whatever it failed to write is in its list of missing groups by then, and off that list only when it was copied. */
+/* Any write that it failed is in its DTL by then, and removed from it only after a resilver. */
 static boolean_t
 is_whole_again(const standing_t *one, vdev_t *vd)
 {
@@ -87,7 +87,7 @@ bh_standing_note(const zio_t *zio)
 {
 	vdev_t *vd = zio->io_vd;
 	boolean_t failed = zio->io_error != 0;
-	/* Where a device has no cache to flush, each write is one. */
+	/* If a device has no cache to flush, each write acts as a flush. */
 	boolean_t makes_durable = zio->io_type == ZIO_TYPE_FLUSH ||
 	    (zio->io_type == ZIO_TYPE_WRITE && vd->vdev_nowritecache);
 

@@ -1,5 +1,5 @@
 /*
- * Reads blocks and object descriptions past the library's caches.
+ * Reads blocks and dnodes with the library's caches bypassed.
  */
 #include "uncached_read.h"
 
@@ -90,7 +90,7 @@ note_error(zio_t *zio)
 static uint64_t
 slot_bytes(const bh_block_t *block)
 {
-	/* Aligned, so that a device can put the data where it belongs. */
+	/* Aligned, so that a device can transfer the data directly. */
 	return (P2ROUNDUP((uint64_t)BP_GET_LSIZE(&block->b_pointer),
 	    (uint64_t)PAGESIZE));
 }
@@ -112,7 +112,7 @@ lay_out(window_t *window, const bh_block_t *blocks, uint64_t count)
 static void
 read_window(window_t *window, const bh_block_t *blocks, uint64_t count)
 {
-	/* Errors are the library's to report, when it reads the same block. */
+	/* The library reports errors when it reads the same block. */
 	const zio_flag_t flags = ZIO_FLAG_CANFAIL | ZIO_FLAG_SPECULATIVE;
 	zio_t *all = zio_root(window->w_spa, NULL, NULL, flags);
 

@@ -18,15 +18,15 @@
 /* A position in the list of a pool's own objects. Released by bh_dnodes_end(). */
 typedef struct bh_dnodes {
 	objset_t *d_mos;
-	/* The block that was looked at last, and is held. */
+	/* The block that was read last, and is held. */
 	dmu_buf_t *d_block;
 } bh_dnodes_t;
 
-/* Reads one object's description. An errno if there is no such object. */
+/* Reads one dnode. An errno if there is no such object. */
 int bh_dnode_read(bh_dnodes_t *dnodes, uint64_t object, dnode_phys_t *out);
 void bh_dnodes_end(bh_dnodes_t *dnodes);
 
-/* The bonus of a description if it is of this type and at least this long; else NULL. */
+/* The bonus of a dnode if it is of this type and at least this long; otherwise NULL. */
 const void *bh_dnode_bonus(const dnode_phys_t *dnode, dmu_object_type_t type,
     uint64_t bytes);
 

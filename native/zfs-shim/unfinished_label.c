@@ -1,5 +1,5 @@
 /*
- * A load does not go by a label of a transaction group that was never finished.
+ * Prevents a load from using a label of a transaction group that was never committed.
  *
  * Half of the labels are written before the uberblock. The library selects the newest label that is no newer than the
  * uberblock that it loads, but it calls this on a thread that does not hold the configuration, and gets the newest of

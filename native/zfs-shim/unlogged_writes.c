@@ -97,7 +97,7 @@ make_room(bh_unlogged_t *unlogged, uint64_t synced)
 }
 
 /*
- * Notes a write of a transaction that is under way, instead of recording it. FALSE if it has to be recorded now.
+ * Notes a write in the current transaction, instead of recording it. FALSE if it must be recorded now.
  */
 boolean_t
 bh_unlogged_note(bh_volume_t *volume, const dmu_tx_t *tx, uint64_t offset,
@@ -209,7 +209,7 @@ bh_unlogged_record(bh_volume_t *volume)
 	if (!__atomic_load_n(&unlogged->bu_is_behind, __ATOMIC_ACQUIRE) ||
 	    volume->bv_os->os_sync == ZFS_SYNC_DISABLED)
 		return;
-	/* Two flushes at a time: the second one's notes may be in the first one's hands. */
+	/* Two concurrent flushes: the first one may be recording the second one's notes. */
 	mutex_enter(&unlogged->bu_recording);
 	struct bh_note *notes = take_notes(unlogged, &count);
 	count = still_unwritten(notes, count, spa_last_synced_txg(spa));

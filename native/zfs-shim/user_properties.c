@@ -20,7 +20,7 @@
 
 /* The suffix under which ZFS stores that a received value is overridden. */
 #define	BH_INHERIT_SUFFIX	"$inherit"
-/* Which block of a list holds the entries, if there are only two. */
+/* Which block of a ZAP holds the entries, if there are only two. */
 #define	BH_LEAF_BLOCK		1
 
 typedef struct property_walk {
@@ -61,7 +61,7 @@ is_wanted(const property_walk_t *walk, const char *name, uint64_t integer_bytes)
 	    (integer_bytes == 1 || switches_off(name)));
 }
 
-/* Visits a list by the library's means, whatever its form. */
+/* Visits a ZAP by the library's functions, in any format. */
 static int
 visit_properties(property_walk_t *walk, uint64_t object, const char *dataset)
 {
@@ -87,7 +87,7 @@ visit_properties(property_walk_t *walk, uint64_t object, const char *dataset)
 	return (error == ENOENT ? 0 : error);
 }
 
-/* A block of entries, as the library's macros want to see one. */
+/* A block of entries, in the form for the library's macros. */
 typedef struct leaf {
 	dmu_buf_t l_buffer;
 	zap_leaf_t l_leaf;
@@ -125,7 +125,7 @@ copy_text(leaf_t *leaf, uint16_t chunk, uint64_t bytes, char *out,
 	return (out[bytes - 1] == '\0' && strlen(out) == bytes - 1);
 }
 
-/* Visits the wanted entries of a leaf, or, with no `dataset`, only checks the whole. */
+/* Visits the requested entries of a leaf, or, without a `dataset`, only verifies the whole. */
 static boolean_t
 visit_leaf(property_walk_t *walk, leaf_t *leaf, const char *dataset)
 {
@@ -203,7 +203,7 @@ list_children(property_walk_t *walk, uint64_t zap, const char *parent,
 	return (error == ENOENT ? 0 : error);
 }
 
-/* The lists of a level that are read past the caches. */
+/* The ZAPs of a level that are read with the caches bypassed. */
 typedef struct level {
 	property_walk_t *lv_walk;
 	const child_t *lv_children;
@@ -214,7 +214,7 @@ typedef struct level {
 	int lv_error;
 } level_t;
 
-/* Adds the leaf of a child's list, or visits the list at once if it has another form. */
+/* Adds the leaf of a child's ZAP, or visits the ZAP at once if it has another format. */
 static int
 add_list(level_t *level, uint64_t index)
 {
@@ -226,7 +226,7 @@ add_list(level_t *level, uint64_t index)
 
 	if (error != 0)
 		return (error);
-	/* A list in a single block has only numbers. */
+	/* A ZAP in a single block has only numbers. */
 	if (dnode.dn_maxblkid == 0 && dnode.dn_nlevels == 1)
 		return (0);
 	const blkptr_t *pointer = &dnode.dn_blkptr[BH_LEAF_BLOCK];
@@ -265,7 +265,7 @@ visit_block(void *arg, uint64_t index, const void *data)
 	    child->c_name);
 }
 
-/* Visits the lists of a level of the tree. */
+/* Visits the ZAPs of a level of the tree. */
 static int
 visit_level(property_walk_t *walk, const child_t *children, uint64_t count)
 {
@@ -290,7 +290,7 @@ visit_level(property_walk_t *walk, const child_t *children, uint64_t count)
 	return (error);
 }
 
-/* One level of the tree after the other. */
+/* One level of the tree after another. */
 static int
 visit_children(property_walk_t *walk, uint64_t zap, const char *parent,
     int depth)
@@ -380,7 +380,7 @@ bh_own_user_properties(const char *name, const char *prefix,
 		return (error);
 	error = dsl_dir_hold(dp, name, FTAG, &dd, &missing);
 	if (error == 0) {
-		/* The library finds the parent of a dataset that is not there. */
+		/* The library resolves a missing dataset to its parent. */
 		error = missing == NULL ? 0 : ENOENT;
 		property_walk_t *walk = begin_walk(dp->dp_meta_objset, prefix,
 		    visit, arg);

@@ -1,9 +1,9 @@
 /*
  * A volume's blocks: writes, frees, and allocation. volume_read.c has the reads.
  *
- * Every access holds the volume's range lock, so calls are atomic against each other. A block
- * that a reader has pinned is never moved or changed below it: writers of other bytes of the
- * same block leave its buffer in place, and the pool copies a pinned block before it syncs it.
+ * Every access holds the volume's range lock, so calls are atomic against each other. A block that a reader has pinned
+ * is never moved or changed: writers of other bytes of the same block do not replace its buffer, and the pool copies a
+ * pinned block before it syncs it.
  */
 #include "volume_impl.h"
 
@@ -128,7 +128,7 @@ write_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 	}
 }
 
-/* Notes the transaction group of a change; groups only grow. */
+/* Notes the transaction group of a change; groups only increase. */
 void
 bh_note_dirty(bh_volume_t *volume, uint64_t txg)
 {
@@ -140,7 +140,7 @@ bh_note_dirty(bh_volume_t *volume, uint64_t txg)
 		continue;
 }
 
-/* Enters a transaction that changes the volume. One that is refused is gone. */
+/* Enters a transaction that changes the volume. A refused one is freed. */
 static int
 enter_change(bh_volume_t *volume, dmu_tx_t *tx, uint32_t wait)
 {
@@ -187,8 +187,8 @@ enter_write(bh_volume_t *volume, uint64_t offset, uint64_t length,
 }
 
 /*
- * One transaction: writes segments to blocks that are locked and pinned. The permit comes last: a
- * transaction may have to wait for as long as the pool's devices do.
+ * One transaction: writes segments to locked and pinned blocks. The permit is checked last: a transaction may block for
+ * as long as the pool's devices do.
  */
 static int
 write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
@@ -211,7 +211,7 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 	return (0);
 }
 
-/* Writes segments to an extent that is locked. */
+/* Writes segments to a locked extent. */
 static int
 write_locked(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_segment_t *segments, uint64_t segment_count, uint32_t wait,
@@ -234,14 +234,14 @@ write_locked(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	return (error);
 }
 
-/* With sync=always a write has to be in the log before it completes. */
+/* With sync=always a write must be in the log before it completes. */
 static boolean_t
 is_sync_always(const bh_volume_t *volume)
 {
 	return (volume->bv_os->os_sync == ZFS_SYNC_ALWAYS);
 }
 
-/* Locks an extent that is going to be changed. */
+/* Locks an extent for a change. */
 static int
 lock_for_change(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint32_t wait, zfs_locked_range_t **range)

@@ -1,5 +1,5 @@
 /*
- * Shared by the files of a volume: volume.c, volume_read.c, volume_open.c, intent_log.c, unlogged_writes.c, waits.c,
+ * Shared by the files of a volume: volume.c, volume_read.c, volume_open.c, intent_log.c, unlogged_writes.c, `waits.c`,
  * full_pool.c, allocated_runs.c.
  */
 #ifndef BH_VOLUME_IMPL_H
@@ -26,7 +26,7 @@
 
 /* Large writes that are not in the intent log (unlogged_writes.c). */
 typedef struct bh_unlogged {
-	/* Of the notes. Taken inside transactions. */
+	/* Protects the notes. Acquired inside transactions. */
 	kmutex_t bu_mutex;
 	/* Held while notes are recorded. Acquired outside transactions. */
 	kmutex_t bu_recording;
@@ -37,7 +37,7 @@ typedef struct bh_unlogged {
 	uint32_t bu_is_behind;
 } bh_unlogged_t;
 
-/* Records of a replay that are parts of one block, from its beginning on. */
+/* Records of a replay that are parts of one block, from its start on. */
 typedef struct bh_gathered {
 	uint8_t *bg_data;
 	uint64_t bg_offset;
@@ -53,7 +53,7 @@ struct bh_volume {
 	bh_unlogged_t bv_unlogged;
 	zfs_rangelock_t bv_ranges;
 	uint64_t bv_size;
-	/* The newest transaction group that changes contents: status has to wait for it. */
+	/* The newest transaction group that changes contents: status must wait for it. */
 	uint64_t bv_dirty_txg;
 	/* Where a sequential reader would continue; a hint, so races do not matter. */
 	uint64_t bv_next_block;
@@ -116,7 +116,7 @@ void bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back);
 void bh_kept_back_enter(dsl_pool_t *dp);
 void bh_kept_back_leave(void);
 
-/* allocated_runs.c; of the second the first byte behind all blocks, also those in memory only. */
+/* allocated_runs.c; the second returns the first byte after all blocks, including those only in memory. */
 int bh_next_offset(dnode_t *dn, boolean_t hole, uint64_t *offset);
 uint64_t bh_blocks_end(dnode_t *dn);
 void bh_await_tree(dnode_t *dn, uint64_t offset, uint64_t length);
@@ -132,7 +132,7 @@ void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
 /* The contents of a hole. Never written. */
 extern uint8_t bh_zeroes[BH_ZERO_BYTES];
 
-/* Where a block's contents are. */
+/* The location of a block's contents. */
 typedef enum bh_place {
 	BH_PINNED,	/* in memory, and now held */
 	BH_HOLE,	/* nowhere: it reads as zeroes */
@@ -149,7 +149,7 @@ bh_place_t bh_find_block(bh_volume_t *volume, uint64_t block,
     dmu_buf_impl_t **out);
 void bh_release_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks,
     uint64_t count);
-/* Locks an extent, checks that it exists. EAGAIN if that needs a wait and may not. */
+/* Locks an extent, checks that it exists. EAGAIN if that would block and may not. */
 int bh_lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
     zfs_rangelock_type_t type, uint32_t wait, zfs_locked_range_t **out);
 int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,

@@ -1,5 +1,5 @@
 /*
- * A volume as a whole: opening, closing, changing its size, taking it back to a snapshot.
+ * A volume as a whole: opening, closing, resizing, and rolling back to a snapshot.
  */
 #include "volume_impl.h"
 
@@ -72,7 +72,7 @@ set_up(bh_volume_t *volume, const char *name, uint32_t flags)
 	    (flags & BH_OPEN_READ_ONLY) != 0;
 	if (writable)
 		error = bh_log_replay(volume);
-	/* The replay may have gone on for long; its groups count as changes. */
+	/* The replay may have changed much; its groups count as changes. */
 	if (writable)
 		volume->bv_dirty_txg = spa_last_synced_txg(os->os_spa) +
 		    TXG_CONCURRENT_STATES;
@@ -183,7 +183,7 @@ bh_volume_resize(bh_volume_t *volume, uint64_t size)
 	zfs_locked_range_t *range = zfs_rangelock_enter(&volume->bv_ranges,
 	    MIN(old, size), UINT64_MAX - MIN(old, size), RL_WRITER);
 	int error = 0;
-	/* A log that still names bytes beyond the new end must not be replayed later. */
+	/* A log that still refers to bytes beyond the new end must not be replayed later. */
 	if (size < old && volume->bv_log != NULL)
 		txg_wait_synced(dmu_objset_pool(volume->bv_os), 0);
 	error = store_size(volume, size);
@@ -215,7 +215,7 @@ bh_volume_rollback(bh_volume_t *volume, const char *snapshot)
 	int error = dsl_dataset_rollback(name, snapshot, volume, result);
 	nvlist_free(result);
 
-	/* We own the dataset all the time, so it is there; its objset is a new one. */
+	/* We own the dataset throughout, so it exists; its objset is a new one. */
 	VERIFY0(dmu_objset_hold(name, volume, &volume->bv_os));
 	VERIFY3P(volume->bv_os->os_dsl_dataset->ds_owner, ==, volume);
 	dmu_objset_rele(volume->bv_os, volume);

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Reads of at least this many blocks always tell the prefetcher. */
+/* Reads of at least this many blocks always notify the prefetcher. */
 #define	BH_STREAM_BLOCKS_MIN	4
 /* In addition to BH_NO_WAIT and BH_MAY_WAIT: reads are started, and the caller is notified of their completion. */
 #define	BH_BEGIN		2U
@@ -103,7 +103,7 @@ bh_find_block(bh_volume_t *volume, uint64_t block, dmu_buf_impl_t **out)
 	dmu_buf_impl_t *db = dbuf_find(volume->bv_os, BH_DATA_OBJECT, 0, block,
 	    &hash);
 	if (db != NULL) {
-		/* On its way in, or dirty in a way that reading it resolves. */
+		/* Being read, or dirty in a way that reading it resolves. */
 		mutex_exit(&db->db_mtx);
 		return (BH_REACHABLE);
 	}
@@ -112,7 +112,7 @@ bh_find_block(bh_volume_t *volume, uint64_t block, dmu_buf_impl_t **out)
 	int levels = MAX(dn->dn_phys->dn_nlevels, 1);
 	if (block > dn->dn_phys->dn_maxblkid)
 		return (BH_HOLE);
-	/* From the lowest pointer block that is in memory. */
+	/* From the lowest indirect block that is in memory. */
 	for (int level = 1; level < levels; level++) {
 		dmu_buf_impl_t *parent;
 		if (dbuf_hold_impl(dn, level, block >> (shift * level), FALSE,
@@ -164,8 +164,8 @@ is_being_read(dmu_buf_impl_t *db)
 static void reads_ended(zio_t *root);
 
 /*
- * Pins one block for reading, starting a read of it below `*root` if need be. Holes leave
- * `*block` NULL. dn_struct_rwlock is held.
+ * Pins one block for reading, starting a read of it below `*root` if necessary. Holes leave `*block` NULL.
+ * dn_struct_rwlock is held.
  */
 static int
 pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
@@ -204,7 +204,7 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 	return (0);
 }
 
-/* Pins the blocks of an extent that is locked; those that have to be read are, below `*root`. */
+/* Pins the blocks of an extent that is locked; blocks that must be read are read below `*root`. */
 static int
 start_reads(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint32_t wait, dmu_buf_impl_t **blocks, uint64_t *pinned, zio_t **root)
@@ -362,7 +362,7 @@ list_parts(bh_read_t *read)
 	read->brd_part_count = part - read->brd_parts;
 }
 
-/* Locks an extent for a read of it that has no blocks yet. */
+/* Locks an extent for an asynchronous read. */
 static int
 new_read(bh_volume_t *volume, uint64_t offset, uint64_t length, uint32_t wait,
     bh_read_t **out)
@@ -452,7 +452,7 @@ bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	return (0);
 }
 
-/* All that was begun has ended. */
+/* All started reads have completed. */
 static void
 reads_ended(zio_t *root)
 {
@@ -490,7 +490,7 @@ bh_read_finish(bh_read_t *read, bh_read_done_t *done, void *arg)
 	read->brd_done = done;
 	read->brd_arg = arg;
 	root->io_private = read;
-	/* From here on the read, and with it the volume, may be gone. */
+	/* From here on the read, and with it the volume, may be freed. */
 	zio_nowait(root);
 }
 

@@ -82,7 +82,7 @@ zil_commit(zilog_t *log, uint64_t object)
 static uint64_t
 label_as_exported(spa_t *spa)
 {
-	/* No group is being written while this is held. */
+	/* No group is being synced while this is held. */
 	spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
 	spa->spa_final_txg = MAX(spa->spa_final_txg,
 	    spa_last_synced_txg(spa) + 1 + TXG_DEFER_SIZE);
@@ -103,7 +103,7 @@ txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
 		__atomic_store_n(&library, bh_library_function(__func__),
 		    __ATOMIC_RELAXED);
-	/* The end of the last groups is waited for once. */
+	/* The last groups are waited for once. */
 	if (exporting && dp->dp_spa->spa_state == POOL_STATE_EXPORTED &&
 	    dp->dp_spa->spa_final_txg != UINT64_MAX) {
 		exporting = B_FALSE;

@@ -1,5 +1,5 @@
 /*
- * How many threads issue the writes of a transaction group.
+ * Sets how many threads issue the writes of a transaction group.
  *
  * The library uses 80 % of the processors, rounded down. On a host with two that is one thread, which computes every
  * checksum, allocates every block and submits it to the disk. Here it is one per processor, up to the number at which

@@ -5,7 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Classes of times: up to 64 us, then each up to four times the one before, the last without end.
+/// Classes of latency: up to 64 us, then each up to four times the one before, the last without
+/// end.
 pub const TIME_CLASSES: usize = 10;
 /// Times of the first class, as a power of two of microseconds.
 const FIRST_CLASS_BITS: u32 = 6;
@@ -23,9 +24,9 @@ pub struct Direction {
 pub struct DirectionSnapshot {
     /// Bytes moved.
     pub bytes: u64,
-    /// Time of all requests, in microseconds.
+    /// Total latency of all requests, in microseconds.
     pub us: u64,
-    /// Requests by their time.
+    /// Requests by latency class.
     pub times: [u64; TIME_CLASSES],
 }
 
@@ -37,7 +38,7 @@ impl DirectionSnapshot {
 }
 
 impl Direction {
-    /// Counts a request for `bytes` that took `time`.
+    /// Counts a request for `bytes` with the latency `time`.
     pub fn add(&self, bytes: u64, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -45,7 +46,7 @@ impl Direction {
         self.times[class(us)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The values now; not one instant for all of them.
+    /// The current values, not read atomically as a whole.
     pub fn snapshot(&self) -> DirectionSnapshot {
         DirectionSnapshot {
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -55,9 +56,9 @@ impl Direction {
     }
 }
 
-/// The class of a time.
+/// The class of a latency.
 const fn class(us: u64) -> usize {
-    // The power of two that is not below the time.
+    // The power of two that is not below the latency.
     let bits = u64::BITS - us.saturating_sub(1).leading_zeros();
     let class = bits.saturating_sub(FIRST_CLASS_BITS).div_ceil(2) as usize;
     if class < TIME_CLASSES {
@@ -79,12 +80,12 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Counts a request that was answered with an error.
+    /// Counts a request that failed.
     pub fn add_error(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a write that was refused for lack of space; it counts as an error, too.
+    /// Counts a write that was refused for lack of space; it is also counted as an error.
     pub fn add_refused_for_space(&self) {
         self.refused_for_space.fetch_add(1, Ordering::Relaxed);
     }
@@ -94,7 +95,7 @@ impl Activity {
         self.refused_for_space.load(Ordering::Relaxed)
     }
 
-    /// Requests that were answered with an error.
+    /// Requests that failed.
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }

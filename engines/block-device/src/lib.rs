@@ -13,9 +13,8 @@
 //! **Callbacks.** [`BlockDevice::begin_read`] starts an asynchronous read: the device calls back when the data is
 //! available. No thread is parked for it.
 //!
-//! **Durability.** A completed write is visible to later reads at once and durable after the
-//! next completed [`BlockDevice::flush`]. Overlapping operations are atomic against each other
-//! per call.
+//! **Durability.** A completed write is visible to later reads at once and durable after the next completed
+//! [`BlockDevice::flush`]. Each call is atomic with respect to overlapping ones.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +40,7 @@ pub struct Geometry {
     pub read_only: bool,
 }
 
-/// Whether a call may wait for a disk, a lock or a transaction.
+/// Whether a call may block on a disk, a lock or a transaction.
 #[derive(Clone, Copy)]
 pub enum WaitMode<'a> {
     /// Return [`ErrorKind::WouldBlock`] instead of blocking.
@@ -67,7 +66,7 @@ impl<F: Fn() -> bool + Send + Sync> Permit for F {
 }
 
 impl WaitMode<'_> {
-    /// Whether the call may wait.
+    /// Whether the call may block.
     pub const fn may_block(self) -> bool {
         !matches!(self, Self::NoWait)
     }
@@ -90,14 +89,13 @@ pub enum ErrorKind {
     OutOfRange,
     /// The device is read-only.
     ReadOnly,
-    /// The pool is full or a quota is reached. Nothing was written.
+    /// The pool is full or a quota is reached. No data was written.
     NoSpace,
-    /// Data cannot be read: no good copy is left.
+    /// Data cannot be read: no intact copy is left.
     Unreadable,
-    /// The engine failed to do it for another reason.
+    /// The engine failed for another reason.
     Failed,
-    /// It cannot be reached now, and can be later, with all that was ever acknowledged: its
-    /// encryption key is not loaded.
+    /// Temporarily unavailable, with all acknowledged data intact: its encryption key is not loaded.
     NotReady,
     /// The device was closed, destroyed or lost to another owner, or the [`Permit`] was refused: drop the session and
     /// never send this to a client as a reply.
@@ -145,22 +143,22 @@ pub type ReadDone = Box<dyn FnOnce(Result<Box<dyn ReadLoan>, DeviceError>) + Sen
 
 /// A read that is in flight to the disks. Dropping it cancels the callback.
 pub trait PendingRead: Send {
-    /// Has `done` called when it is there: from this call, or later.
+    /// Has `done` called when the data is available: from this call, or later.
     fn finish(self: Box<Self>, done: ReadDone);
 }
 
 /// The result of [`BlockDevice::begin_read`].
 pub enum Begun {
-    /// The data was at hand.
+    /// The data was cached.
     Done(Box<dyn ReadLoan>),
-    /// It is on its way.
+    /// The read is in flight.
     Pending(Box<dyn PendingRead>),
 }
 
 /// Buffers of the engine to be filled in any order and then committed as one write. Dropping it
 /// uncommitted writes nothing.
 pub trait WriteLoan: Send {
-    /// Where the write will go.
+    /// The extent that the write will cover.
     fn extent(&self) -> Extent;
     /// Appends the parts to fill, in order, to `parts`.
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>);
@@ -172,7 +170,7 @@ pub trait WriteLoan: Send {
 pub enum Commit {
     /// Written.
     Done,
-    /// Only with [`WaitMode::NoWait`]: here is the loan, commit it where waiting is allowed.
+    /// Only with [`WaitMode::NoWait`]: returns the loan, to be committed where blocking is allowed.
     WouldBlock(Box<dyn WriteLoan>),
     /// Nothing was written.
     Failed(DeviceError),
@@ -187,12 +185,12 @@ pub enum Update {
     Keep,
 }
 
-/// Whether zeroed space may be given back to the pool.
+/// Whether zeroed space may be returned to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zero {
     /// Free the blocks that can be freed.
     MayFree,
-    /// Keep (or make) it allocated.
+    /// Leave it allocated, or allocate it.
     KeepAllocated,
 }
 
@@ -201,18 +199,18 @@ pub enum Zero {
 pub struct StatusRun {
     /// Length in bytes.
     pub length: u64,
-    /// Whether blocks are stored for it; otherwise it is a hole that reads as zeroes.
+    /// Whether blocks are stored for it; otherwise it is a hole that reads as zeros.
     pub allocated: bool,
 }
 
-/// A volume as protocols see it. All offsets and lengths are in bytes and may have any alignment;
-/// aligned to `physical_block` is fast.
+/// A volume as exposed to protocols. All offsets and lengths are in bytes and may have any alignment; aligned to
+/// `physical_block` is fast.
 pub trait BlockDevice: Send + Sync {
-    /// The shape now; `size` can change between calls when the volume is resized.
+    /// The current shape; `size` can change between calls when the volume is resized.
     fn geometry(&self) -> Geometry;
 
-    /// Whether its contents can be reached. Where not, other calls fail with
-    /// [`ErrorKind::NotReady`], and the shape is unknown.
+    /// Whether its contents are accessible. If not, other calls fail with [`ErrorKind::NotReady`], and the shape is
+    /// unknown.
     fn is_ready(&self) -> bool {
         true
     }
@@ -230,8 +228,8 @@ pub trait BlockDevice: Send + Sync {
         self.read(extent, WaitMode::NoWait).map(Begun::Done)
     }
 
-    /// Lends buffers for a write of `extent`. Does not block and does not lock the range;
-    /// [`ErrorKind::WouldBlock`] where nothing can be lent now.
+    /// Lends buffers for a write of `extent`. Does not block and does not lock the range; [`ErrorKind::WouldBlock`]
+    /// where no buffer can be lent now.
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError>;
 
     /// Writes `data` at byte `offset` by copying it.
@@ -245,8 +243,8 @@ pub trait BlockDevice: Send + Sync {
         wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError>;
 
-    /// Frees `extent`: afterwards it reads as zeroes (whole physical blocks are given back to the
-    /// pool, the edges are zeroed).
+    /// Frees `extent`: afterwards it reads as zeros (whole physical blocks are returned to the pool, the edges are
+    /// zeroed).
     fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
     /// Reads `extent`, lets `change` modify it and writes it back if `change` requests that. All of it runs under one
@@ -264,11 +262,10 @@ pub trait BlockDevice: Send + Sync {
     /// Whether a [`flush`](Self::flush) would have nothing to do.
     fn is_clean(&self) -> bool;
 
-    /// The states of `extent`, in order, at most `runs_max` runs (the last may then end early).
-    /// May block.
+    /// The states of `extent`, in order, at most `runs_max` runs (the last one may then be cut). May block.
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError>;
 
-    /// Whether changes wait for long: other requests must not wait behind them for a thread.
+    /// Whether changes block for long: other requests must not queue up behind them for a thread.
     fn holds_changes(&self) -> bool {
         false
     }

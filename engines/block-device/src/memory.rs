@@ -1,5 +1,5 @@
-//! A sparse device in memory: the reference that engines are compared with in tests, and a disk
-//! to try a protocol on without a pool.
+//! A sparse device in memory: the reference for tests of engines, and a disk for tests of a
+//! protocol without a pool.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ struct Shared {
 }
 
 impl MemoryDevice {
-    /// A device of `size` bytes that reads as zeroes, with blocks of `logical_block` bytes.
+    /// A device of `size` zero bytes, with blocks of `logical_block` bytes.
     pub fn new(size: u64, logical_block: u32) -> Self {
         assert!(
             size % u64::from(logical_block) == 0,
@@ -61,7 +61,7 @@ impl Shared {
         self.chunks.lock().expect("no holder panics")
     }
 
-    /// Changes the chunks, if `wait_mode` permits it once they are locked.
+    /// Changes the chunks, if `wait_mode` permits it after they are locked.
     fn change(
         &self,
         doing: &'static str,

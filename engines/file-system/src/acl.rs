@@ -1,8 +1,9 @@
-//! Access control lists as NFS 4 has them (RFC 8881, 6.2): entries that allow or deny, of which the first that mentions a right decides.
+//! Access control lists as NFS 4 has them (RFC 8881, 6.2): entries that allow or deny; the first entry that mentions a
+//! right decides.
 
 use crate::Kind;
 
-/// Entries of a list that can be set.
+/// Entries of a settable list.
 pub const ENTRIES_MAX: usize = 1024;
 
 /// Bits of an access mask: the rights that an entry allows or denies.
@@ -22,7 +23,7 @@ pub mod right {
     pub const WRITE_ACL: u32 = 0x4_0000;
     pub const WRITE_OWNER: u32 = 0x8_0000;
     pub const SYNCHRONIZE: u32 = 0x10_0000;
-    /// All that there are.
+    /// All bits.
     pub const ALL: u32 = 0x1f_01ff;
 }
 
@@ -36,9 +37,9 @@ pub mod flag {
     pub const ONCE: u32 = 0x4;
     /// Does not apply to the directory itself.
     pub const ONLY: u32 = 0x8;
-    /// It was passed on by a directory.
+    /// It was inherited from a directory.
     pub const INHERITED: u32 = 0x80;
-    /// All that there are.
+    /// All bits.
     pub const ALL: u32 = 0x8f;
 }
 
@@ -49,7 +50,7 @@ pub const ALWAYS: u32 =
 const OF_OWNER: u32 =
     right::WRITE_NAMED | right::WRITE_ATTRIBUTES | right::WRITE_ACL | right::WRITE_OWNER;
 
-/// Whom an entry is for.
+/// The subject of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The owner.
@@ -67,7 +68,7 @@ pub enum Who {
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whether it allows; else it denies.
+    /// Whether it allows or denies.
     pub allows: bool,
     /// Bits of [`flag`].
     pub flags: u32,
@@ -127,7 +128,7 @@ pub fn of_mode(mode: u32, kind: Kind) -> OfMode {
         who,
     };
     let (user, group, other) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);
-    // A member of a class has its rights only, even where those that come later allow more.
+    // A member of a class has only its rights, even where those of a later class include more.
     let owner_lacks = !user & (group | other);
     let group_lacks = !group & other;
     // The owner may be in the group.

@@ -3,9 +3,9 @@
 /// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The object that it is about.
+    /// The object with the fault.
     pub object: u64,
-    /// Its path, if one leads to it.
+    /// Its path, if one was found.
     pub path: Option<String>,
     /// The fault, in a sentence without its subject.
     pub what: String,
@@ -14,7 +14,7 @@ pub struct Fault {
 /// A report during the check.
 #[derive(Clone, Debug)]
 pub enum Told {
-    /// How many steps are done, and of about how many.
+    /// The completed steps, and their estimated number.
     Progress {
         /// Done.
         done: u64,
@@ -28,7 +28,7 @@ pub enum Told {
 /// The totals of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Files, directories and the like.
+    /// Files, directories and other objects.
     pub objects: u64,
     /// Names in directories.
     pub names: u64,

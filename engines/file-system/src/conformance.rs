@@ -394,7 +394,7 @@ fn paths(files: &dyn FileSystem) {
     files.release(node);
 }
 
-/// Names of 300 entries, so that the directory is more than one block of anything.
+/// Names of 300 entries, so that the directory spans more than one block of any engine.
 fn many(files: &dyn FileSystem) -> Vec<Vec<u8>> {
     let names = (0..300).map(|index| format!("entry-{index:04}-of-many").into_bytes());
     let names: Vec<_> = names.collect();
@@ -670,7 +670,7 @@ fn set_ids(files: &dyn FileSystem) {
     assert_eq!(mode(), 0o755);
     allow(0o6745);
     set_size(files, node, 1);
-    assert_eq!(mode(), 0o2745, "set-group-ID without group execute is not executable");
+    assert_eq!(mode(), 0o2745, "it is not executable as the group");
     let give = |node| {
         let given = SetAttributes {
             uid: Some(10),
@@ -682,7 +682,7 @@ fn set_ids(files: &dyn FileSystem) {
     allow(0o6755);
     assert_eq!(give(node), 0o755, "the owner changed");
     allow(0o6745);
-    assert_eq!(give(node), 0o2745, "set-group-ID without group execute is not executable");
+    assert_eq!(give(node), 0o2745, "it is not executable as the group");
     let made = files.make(
         &ROOT,
         files.root(),

@@ -3,25 +3,25 @@
 /// The reason why an operation failed. Each has a counterpart in NFS and in `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum FileError {
-    /// The node is no more (`ESTALE`).
+    /// The node does not exist any more (`ESTALE`).
     #[error("no such object any more")]
     Stale,
-    /// There is no such name (`ENOENT`).
+    /// The name does not exist (`ENOENT`).
     #[error("no such name")]
     NotFound,
-    /// The name is taken (`EEXIST`).
+    /// The name exists (`EEXIST`).
     #[error("the name is taken")]
     Exists,
-    /// It is no directory (`ENOTDIR`).
+    /// It is not a directory (`ENOTDIR`).
     #[error("no directory")]
     NotDirectory,
     /// It is a directory (`EISDIR`).
     #[error("a directory")]
     IsDirectory,
-    /// It is of a kind for which this cannot be done, such as a socket that is to be read (`EINVAL`).
+    /// The operation is not possible for an object of this type, such as a read of a socket (`EINVAL`).
     #[error("the wrong kind of object")]
     WrongType,
-    /// A directory has entries (`ENOTEMPTY`).
+    /// The directory is not empty (`ENOTEMPTY`).
     #[error("the directory is not empty")]
     NotEmpty,
     /// The permissions do not allow it (`EACCES`).
@@ -52,22 +52,22 @@ pub enum FileError {
     /// There is no space (`ENOSPC`).
     #[error("no space")]
     NoSpace,
-    /// A quota is used up (`EDQUOT`).
+    /// A quota is exceeded (`EDQUOT`).
     #[error("the quota is used up")]
     Quota,
-    /// Nothing can be changed (`EROFS`).
+    /// The file system is read-only (`EROFS`).
     #[error("read-only")]
     ReadOnly,
-    /// There are too many names for the object (`EMLINK`).
+    /// The object has too many names (`EMLINK`).
     #[error("too many links")]
     TooManyLinks,
     /// The directory assigns its project to its entries, and the object has another project (`EXDEV`).
     #[error("of another project than the directory")]
     OtherProject,
-    /// The offset is behind the end (`ENXIO`).
+    /// The offset is beyond the end (`ENXIO`).
     #[error("nothing there")]
     BeyondEnd,
-    /// The file system cannot do it (`EOPNOTSUPP`).
+    /// The file system does not support it (`EOPNOTSUPP`).
     #[error("not supported")]
     Unsupported,
     /// There is no such extended attribute (`ENODATA`).
@@ -76,10 +76,10 @@ pub enum FileError {
     /// The disks failed, or the stored data is inconsistent (`EIO`).
     #[error("I/O error")]
     Io,
-    /// It cannot be done now, but later: a key is not loaded. The client is to try again.
+    /// Temporarily impossible: a key is not loaded. The client should retry.
     #[error("not ready yet")]
     NotReady,
-    /// The pool is lost, closed or taken away. A client must not be answered with this: the connection is dropped.
+    /// The pool is lost or closed. This must not be sent to a client: the connection is dropped.
     #[error("the file system is gone")]
     Gone,
 }

@@ -1,4 +1,4 @@
-//! Identities of objects that outlive restarts and takeovers. A protocol hands them to its clients in a form of its own.
+//! Identities of objects that outlive restarts and takeovers. A protocol passes them to its clients in its own format.
 
 /// A file system, or a snapshot of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -6,12 +6,12 @@ pub struct FileSystemId {
     /// The dataset's `fsid_guid`, which is stable when its pool moves. Clients see a snapshot under the identity of its
     /// file system.
     pub guid: u64,
-    /// Of a snapshot the number of its object set, else 0.
+    /// For a snapshot, the number of its object set, otherwise 0.
     pub snapshot: u64,
 }
 
 impl FileSystemId {
-    /// That of the file system itself, also of one of its snapshots.
+    /// The identity of the file system itself, also for its snapshots.
     #[must_use]
     pub const fn whole(self) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl FileSystemId {
 pub struct Node {
     /// Its number in the file system.
     pub object: u64,
-    /// Changes when the number is used again.
+    /// Changes when the number is reused.
     pub generation: u64,
 }
 

@@ -9,8 +9,9 @@
 //! [`FileSystem::commit`]. A protocol that must not reply before that calls it before it replies; all changes completed
 //! before share one commit.
 //!
-//! **Atomicity.** Each call is atomic against each other. After a crash all of a change is seen or nothing, and of changes of names and attributes a later
-//! one never without an earlier one. A write longer than [`Limits::atomic_write_bytes`] may be seen in part.
+//! **Atomicity.** Each call is atomic with respect to concurrent ones. After a crash, a change is present completely or not at
+//! all, and a later change of names or attributes never without an earlier one. A write longer than
+//! [`Limits::atomic_write_bytes`] may be present in part.
 //!
 //! **Retries.** A client without a reply retries its request, also after the crash of another head. A change of names
 //! or attributes can carry a [`Receipt`], which becomes durable together with it, so that [`FileSystem::receipt`]
@@ -20,9 +21,9 @@
 //! change. [`rights`] implements the decisions for file systems without ACLs. `read` and `write` check no rights: the
 //! caller does so when a file is opened.
 //!
-//! **Names** are bytes, neither empty, `.` nor `..`, without `/` and NUL.
+//! **Names** are bytes: not empty, `.` or `..`, and without `/` and NUL.
 //!
-//! [`memory`] is one in memory; [`conformance`] has the tests that every one must pass.
+//! [`memory`] is one in memory; [`conformance`] has the tests that every implementation must pass.
 
 #![forbid(unsafe_code)]
 
@@ -93,7 +94,7 @@ pub struct Attributes {
     pub kind: Kind,
     /// Permissions, with the bits for set-uid, set-gid and sticky.
     pub mode: u32,
-    /// Names that it has.
+    /// Number of its names.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -105,7 +106,7 @@ pub struct Attributes {
     pub space: u64,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// Different after every change, also after a restart.
+    /// Differs after every change, also after a restart.
     pub change: u64,
     /// Last read.
     pub accessed: Time,
@@ -113,12 +114,12 @@ pub struct Attributes {
     pub modified: Time,
     /// Last change of contents or attributes.
     pub changed: Time,
-    /// When it was made.
+    /// Creation time.
     pub created: Time,
 }
 
 impl Attributes {
-    /// Of an object that was just made, has nothing, and one name. Its owner and group are numbers.
+    /// The attributes of a new, empty object with one name. Its owner and group are numbers.
     pub const fn of_new(kind: Kind, mode: u32, (uid, gid): (u32, u32), time: Time) -> Self {
         Self {
             kind,
@@ -156,7 +157,7 @@ pub struct SetAttributes {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Bytes: shorter is cut, longer has a hole.
+    /// Bytes: a smaller size truncates, a larger one adds a hole.
     pub size: Option<u64>,
     /// Last read.
     pub accessed: Option<SetTime>,
@@ -184,7 +185,7 @@ pub enum Make<'a> {
 }
 
 impl Make<'_> {
-    /// Whether a kernel can have such an object: its numbers of devices have 12 and 20 bits.
+    /// Whether the kernel supports such an object: its device numbers have 12 and 20 bits.
     pub const fn is_possible(&self) -> bool {
         match self {
             Self::BlockDevice(major, minor) | Self::CharacterDevice(major, minor) => {
@@ -231,9 +232,9 @@ pub struct Made {
 /// A name that was moved.
 #[derive(Clone, Copy, Debug)]
 pub struct Renamed {
-    /// The directory that it was in.
+    /// The directory that contained it.
     pub from: Changed,
-    /// The directory that it is in. The same as `from` if both are one.
+    /// The directory that contains it now. The same as `from` for a rename within it.
     pub to: Changed,
 }
 
@@ -247,11 +248,11 @@ pub struct Guard {
 /// The types of objects that a call may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removable {
-    /// Anything, a directory only if it is empty.
+    /// Any object; a directory only if it is empty.
     Any,
-    /// No directory: that is [`FileError::IsDirectory`].
+    /// Any object except a directory: that is [`FileError::IsDirectory`].
     NoDirectory,
-    /// An empty directory: anything else is [`FileError::NotDirectory`].
+    /// An empty directory: other objects return [`FileError::NotDirectory`].
     Directory,
 }
 
@@ -267,7 +268,8 @@ pub struct Entry<'a> {
     pub cookie: u64,
 }
 
-/// The highest cookie of an entry. Those above are free for protocols, like 1 and 2; 0 begins. Clients keep cookies in signed numbers.
+/// The highest cookie of an entry. Higher ones are free for protocols, like 1 and 2; 0 is the start. Clients store
+/// cookies in signed numbers.
 pub const COOKIE_LAST: u64 = (1 << 62) - 1;
 
 /// The result of a read.
@@ -288,13 +290,13 @@ pub struct Limits {
     pub file_bytes_max: u64,
     /// Names of one object.
     pub links_max: u32,
-    /// Bytes of a write that is seen whole or not at all after a crash.
+    /// Maximum bytes of a write that is atomic with respect to a crash.
     pub atomic_write_bytes: u32,
-    /// Whether every change is refused.
+    /// Whether it is read-only.
     pub is_read_only: bool,
-    /// Whether names that differ only in case are one.
+    /// Whether names are case-insensitive.
     pub ignores_case: bool,
-    /// Whether access control lists can be set.
+    /// Whether access control lists are supported.
     pub has_acls: bool,
 }
 
@@ -331,18 +333,18 @@ pub struct Permissions {
     pub write: bool,
     /// Append to it, which the right to change it includes; on a directory: add subdirectories.
     pub append: bool,
-    /// Run it, or look names up in it.
+    /// Execute it, or look names up in it.
     pub execute: bool,
     /// On a directory: remove entries, unless the ACL of the entry denies it.
     pub remove: bool,
     /// Read and list its extended attributes.
     pub read_extended: bool,
-    /// Set and take away its extended attributes.
+    /// Set and remove its extended attributes.
     pub write_extended: bool,
 }
 
 impl Permissions {
-    /// Those of the bits of a mode.
+    /// From the bits of a mode.
     pub const fn of_mode(read: bool, write: bool, execute: bool) -> Self {
         Self {
             read,
@@ -376,18 +378,18 @@ pub struct Statistics {
     pub bytes_free: u64,
     /// Files in all.
     pub files_total: u64,
-    /// Files that can still be made.
+    /// Number of files that can still be created.
     pub files_free: u64,
 }
 
 /// How an extended attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetExtended {
-    /// Whether it is there or not.
+    /// Create or replace it.
     Either,
-    /// Only if it is not there.
+    /// Only create it.
     Create,
-    /// Only if it is there.
+    /// Only replace it.
     Replace,
 }
 
@@ -396,14 +398,15 @@ pub enum SetExtended {
 pub enum Content {
     /// Bytes that were written.
     Data,
-    /// Zeros that take no space. There is one behind the end of every file.
+    /// Zeros without allocated space. There is an implicit one after the end of every file.
     Hole,
 }
 
 /// The result of an operation.
 pub type Done<T = ()> = Result<T, FileError>;
 
-/// A file system that is open. Calls may wait for the disks; several threads may call at a time.
+/// An open file system. Calls may block on the disks; threads may call concurrently. several threads may call at a
+/// time.
 pub trait FileSystem: Send + Sync {
     /// Its identity, the same on every head and after every import.
     fn id(&self) -> FileSystemId;
@@ -420,7 +423,7 @@ pub trait FileSystem: Send + Sync {
     fn statistics(&self) -> Done<Statistics>;
     /// The attributes of `node`.
     fn attributes(&self, node: Node) -> Done<Attributes>;
-    /// The object that the number in an [`Entry`] of `directory` has now. [`FileError::Stale`] if there is none.
+    /// The object that the number in an [`Entry`] of `directory` refers to now. [`FileError::Stale`] if there is none.
     fn object(&self, directory: Node, object: u64) -> Done<Object>;
     /// Changes attributes: all of them or none.
     fn set_attributes(
@@ -435,7 +438,7 @@ pub trait FileSystem: Send + Sync {
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions>;
     /// Finds `name` in `directory`.
     fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object>;
-    /// The directory that `directory` is in; the root's is itself.
+    /// The parent of `directory`; the root's is itself.
     fn parent(&self, who: &Identity, directory: Node) -> Done<Node>;
     /// Creates an object under an unused name. It belongs to `who`, in a directory with set-group-id to the directory's
     /// group. `attributes` are its initial ones, including the times: an exclusive create stores its verifier there
@@ -497,7 +500,7 @@ pub trait FileSystem: Send + Sync {
     ) -> Done<Changed>;
     /// The last receipt of a slot, from this start or an earlier one, if it is still stored.
     fn receipt(&self, place: &Place) -> Option<Receipt>;
-    /// The text of a symbolic link; [`FileError::WrongType`] if it is none.
+    /// The text of a symbolic link; [`FileError::WrongType`] if it is not one.
     fn read_link(&self, node: Node) -> Done<Vec<u8>>;
     /// Visits the entries after `cookie`, without `.` and `..`, until the end or until `visit` refuses one. Returns
     /// whether the last entry was accepted. `visit` must not call the file system.
@@ -537,7 +540,7 @@ pub trait FileSystem: Send + Sync {
     ) -> Done<(Read, Option<Box<dyn ReadLoan>>)> {
         Ok((self.read_onto(node, offset, length_max, onto)?, None))
     }
-    /// Writes all of `bytes`, or nothing.
+    /// Writes all of `bytes`, or none.
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed>;
     /// Like a write, but only at the end of the file, for requesters with append-only rights: any other offset returns
     /// [`FileError::Access`]. `repeats`: the bytes may begin before the end if the file already has the same bytes
@@ -550,8 +553,8 @@ pub trait FileSystem: Send + Sync {
     /// Commits all completed changes of names and attributes, and the contents of `node`, or of all files if it
     /// is `None`.
     fn commit(&self, node: Option<Node>) -> Done;
-    /// The first offset from `offset` on with such content; [`FileError::BeyondEnd`] if there is none. A file system that does not know
-    /// its holes has none.
+    /// The first offset from `offset` on with such contents; [`FileError::BeyondEnd`] if there is none. A file system
+    /// that does not track its holes reports none.
     fn seek(&self, node: Node, offset: u64, content: Content) -> Done<u64> {
         let size = self.attributes(node)?.size;
         match content {
@@ -581,8 +584,8 @@ pub trait FileSystem: Send + Sync {
         let known = self.attributes(node)?;
         Ok(acl::of_mode(known.mode, known.kind).list())
     }
-    /// Sets the access control list of an object, and with it the permissions that follow from it. [`FileError::Invalid`]: it has no entry, too
-    /// many, or some that make no sense.
+    /// Sets the access control list of an object, and with it the permissions that follow from it.
+    /// [`FileError::Invalid`]: it has no entry, too many, or inconsistent ones.
     fn set_acl(
         &self,
         who: &Identity,
@@ -622,13 +625,13 @@ pub trait FileSystem: Send + Sync {
         let _ = (who, node, name, receipt);
         Err(FileError::Unsupported)
     }
-    /// The names of the extended attributes, in an order that stays.
+    /// The names of the extended attributes, in a stable order.
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
         let _ = (who, node);
         Err(FileError::Unsupported)
     }
-    /// A path to `node` from the root, for people: of one of its names. Nothing if none is found by looking at `names_left` names, which
-    /// are counted down.
+    /// A path to `node` from the root, for display; it uses one of its names. `None` if none is found among
+    /// `names_left` names, which is decremented.
     fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {
         let _ = (node, names_left);
         None

@@ -60,7 +60,7 @@ impl MemoryFileSystem {
         Self::with_guid(1, bytes_max)
     }
 
-    /// The same with an identity.
+    /// Creates a file system with an identity.
     pub fn with_guid(guid: u64, bytes_max: u64) -> Self {
         let attributes = Attributes::of_new(Kind::Directory, 0o777, (0, 0), Time::now());
         let root = Object {
@@ -109,7 +109,7 @@ impl MemoryFileSystem {
         state.nodes.values_mut().for_each(|object| object.holds = 0);
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn objects(&self) -> u64 {
         self.lock().nodes.len() as u64
     }
@@ -124,7 +124,7 @@ impl MemoryFileSystem {
         self.delayed.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the user `uid` may only add to files, as by a list, and `reads` them or not.
+    /// Grants the user `uid` only append rights from now on, as a list would, with the right to read if `reads`.
     pub fn let_append(&self, uid: u32, reads: bool) {
         self.appender.get_or_init(|| Appender { uid, reads });
     }

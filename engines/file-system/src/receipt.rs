@@ -1,6 +1,6 @@
 //! The identity of a request, stored so that a retry is recognised.
 
-/// Where a client has one request under way at a time: a slot of a session, or a call of a client's address.
+/// A client's context with one request in flight at a time: a slot of a session, or a call of a client's address.
 pub type Place = [u8; 20];
 
 /// The identity of a request that changes names or attributes. It is stored until its slot has a newer one, or until
@@ -11,7 +11,7 @@ pub struct Receipt {
     pub place: Place,
     /// The sequence number of the request in this slot.
     pub number: u32,
-    /// Which of the changes of the request.
+    /// The index of the change within the request.
     pub step: u32,
     /// A [hash](Self::call_of) of the request's arguments, because a slot may reuse the number for another request. 0:
     /// unknown.
@@ -24,10 +24,10 @@ const NO_CALL: u32 = 1;
 impl Receipt {
     /// Bytes of [`to_bytes`](Self::to_bytes).
     pub const BYTES: usize = 32;
-    /// And without the hash, which receipts did not have before.
+    /// Without the hash, which receipts did not contain earlier.
     pub const BYTES_WITHOUT_CALL: usize = 28;
 
-    /// A hash of a request as it is kept.
+    /// A hash of a request in its stored form.
     pub const fn call_of(hash: u64) -> u32 {
         match hash as u32 {
             0 | NO_CALL => 2,
@@ -35,7 +35,7 @@ impl Receipt {
         }
     }
 
-    /// Whether it can be of a request with such a number and such a hash.
+    /// Whether it may belong to a request with this number and hash.
     pub const fn is_of(&self, number: u32, call: u32) -> bool {
         self.number == number && (self.call == 0 || self.call == call)
     }
@@ -50,7 +50,7 @@ impl Receipt {
         bytes
     }
 
-    /// The receipt of such bytes.
+    /// Decodes a receipt.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| {
             let word = bytes[at..].first_chunk().expect("32 bytes");

@@ -3,7 +3,7 @@
 
 use crate::{Attributes, Done, FileError, Identity, Kind, Permissions, SetAttributes, SetTime};
 
-/// Names that an object of a directory with the sticky bit may lose only by its owner.
+/// Names of directories with the sticky bit can be removed only by the owner.
 const STICKY: u32 = 0o1000;
 
 /// The rights that the permission bits of an object grant `who`. Root has every right, except to execute an object
@@ -60,8 +60,8 @@ pub const fn without_set_id(mode: u32) -> u32 {
     }
 }
 
-/// The mode after a change by `who`: set-user-id and set-group-id go with the owner and with the size, and set-group-id where `who`
-/// is not in the group.
+/// The mode after a change by `who`: set-user-id and set-group-id are cleared by changes of the owner and of the size,
+/// and set-group-id if `who` is not in the group.
 pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttributes) -> u32 {
     let mut mode = changes.mode.unwrap_or(attributes.mode);
     let gid = changes.gid.unwrap_or(attributes.gid);
@@ -77,7 +77,7 @@ pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttribut
     }
     let is_given = changes.mode.is_none() && changes.uid.or(changes.gid).is_some();
     if who.uid == 0 {
-        // As `chown` of Linux by root, locally and through a server.
+        // Like `chown` by root in Linux, locally and through a server.
         return if is_given { without_set_id(mode) } else { mode };
     }
     if is_given {
@@ -98,7 +98,7 @@ pub fn check_directory(directory: &Attributes, who: &Identity, writes: bool) -> 
     Ok(())
 }
 
-/// The sticky bit: only the owner of the object or of the directory may take the name away.
+/// The sticky bit: only the owner of the object or of the directory may remove the name.
 pub fn check_sticky(directory: &Attributes, object: &Attributes, who: &Identity) -> Done {
     let is_owner = who.uid == 0 || who.uid == directory.uid || who.uid == object.uid;
     if directory.mode & STICKY != 0 && !is_owner {
@@ -107,7 +107,8 @@ pub fn check_sticky(directory: &Attributes, object: &Attributes, who: &Identity)
     Ok(())
 }
 
-/// Whether an object of a kind may get another directory by whom it allows so much: of a directory that changes where `..` leads.
+/// Whether an object may be moved to another directory by a requester with these permissions: moving a directory
+/// changes its `..`.
 pub fn check_moved(kind: Kind, may: Permissions) -> Done {
     match kind == Kind::Directory && !may.write {
         true => Err(FileError::Access),
@@ -115,7 +116,7 @@ pub fn check_moved(kind: Kind, may: Permissions) -> Done {
     }
 }
 
-/// Whether the bytes can be a name at all.
+/// Whether the bytes are a valid name.
 pub fn check_name(name: &[u8], bytes_max: usize) -> Done {
     if name.len() > bytes_max {
         return Err(FileError::NameTooLong);

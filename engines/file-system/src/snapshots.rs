@@ -9,7 +9,7 @@ use crate::{Done, FileSystem, Time};
 pub enum Visibility {
     /// There is no such directory.
     Disabled,
-    /// It is there, and not listed.
+    /// It exists, and is not listed.
     Hidden,
     /// It is listed.
     Visible,
@@ -18,9 +18,9 @@ pub enum Visibility {
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot<'a> {
-    /// Its name, without that of the file system.
+    /// Its name, without the prefix of the file system.
     pub name: &'a [u8],
-    /// Its number, which stays, on other heads, too, and when it gets another name.
+    /// Its number, which is stable across heads and renames.
     pub number: u64,
     /// The position after it.
     pub cursor: u64,
@@ -28,13 +28,13 @@ pub struct Snapshot<'a> {
 
 /// The snapshots of an open file system.
 pub trait Snapshots: Send + Sync {
-    /// Whether they are to be seen.
+    /// Whether they are visible to clients.
     fn visibility(&self) -> Visibility;
-    /// When one was taken, renamed or destroyed last.
+    /// When one was last created, renamed or destroyed.
     fn changed(&self) -> Done<Time>;
-    /// Visits those from `cursor` on until `visit` does not take one. Whether the last one was taken.
+    /// Visits those from `cursor` on until `visit` refuses one. Returns whether the last one was accepted.
     fn list(&self, cursor: u64, visit: &mut dyn FnMut(Snapshot<'_>) -> bool) -> Done<bool>;
-    /// The number of the one with this name.
+    /// The number of the snapshot with this name.
     fn find(&self, name: &[u8]) -> Done<u64>;
     /// The files of a snapshot, which is opened if necessary. Some are closed after a short time, and all when another
     /// operation requires it: then calls return [`FileError::Gone`](crate::FileError::Gone), and this call reports the

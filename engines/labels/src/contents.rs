@@ -8,11 +8,11 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::open::open_disk;
 
-/// The marks are looked for in this much at the beginning of a device.
+/// The signatures are searched in this many bytes at the start of a device.
 const LOOKED_AT_BYTES: usize = 68 << 10;
 
-/// The beginning of a device, which ZFS leaves to boot loaders: marks in it outlive that a pool is made of the
-/// device. Those behind it do not.
+/// The start of a device, which ZFS leaves to boot loaders: signatures there survive the creation of a pool on the
+/// device. Later ones do not.
 const LEFT_ALONE_BYTES: usize = 8 << 10;
 
 /// Signatures that are sufficient on their own: offset, bytes, description.
@@ -80,7 +80,7 @@ fn recognise(start: &[u8]) -> Option<&'static str> {
     (has(510, &[0x55, 0xaa]) && has_partitions(start)).then_some("a table of partitions")
 }
 
-/// Two bytes are soon found by chance: a superblock has inodes and blocks of 1 to 64 KiB as well.
+/// Two bytes often match by chance: a superblock also has inodes, and blocks of 1 to 64 KiB.
 fn is_ext(start: &[u8]) -> bool {
     let number = |at: usize| {
         let bytes = start.get(at..at + 4)?.try_into().ok()?;
@@ -132,7 +132,7 @@ mod tests {
     fn empty_devices_and_noise_hold_nothing_known() {
         assert_eq!(found(&[]), None);
         assert_eq!(found(&[(0, &[0xa5; 68 << 10])]), None);
-        // The mark of ext4 alone, and a boot sector without partitions.
+        // The signature of ext4 alone, and a boot sector without partitions.
         assert_eq!(found(&[(1080, &[0x53, 0xef]), (510, &[0x55, 0xaa])]), None);
         let short = tempfile::NamedTempFile::new().expect("file");
         assert_eq!(other_contents(short.path()), Ok(None));

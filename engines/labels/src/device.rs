@@ -13,11 +13,11 @@ use crate::uberblock::Uberblock;
 
 /// Bytes of one label.
 const LABEL_BYTES: u64 = 256 << 10;
-/// Where in a label the list of names and values begins, after boot blocks.
+/// Offset of the packed list in a label, after boot blocks.
 const LIST_OFFSET: u64 = 16 << 10;
-/// Bytes of the list, without the checksum behind it.
+/// Bytes of the list, without the checksum after it.
 const LIST_BYTES: usize = (112 << 10) - 40;
-/// Where in a label the ring of uberblocks begins.
+/// Offset of the ring of uberblocks in a label.
 const RING_OFFSET: u64 = 128 << 10;
 /// Bytes of the ring.
 const RING_BYTES: usize = 128 << 10;
@@ -92,7 +92,7 @@ impl<S: Source> Device<S> {
         found.collect()
     }
 
-    /// The newest label, of several the first; `None` if it has none.
+    /// The newest label, or the first of several; `None` if it has none.
     pub fn newest_label(&self) -> Option<Label> {
         newest_settled(self.labels(), |label| label.txg, None)
     }
@@ -104,7 +104,7 @@ impl<S: Source> Device<S> {
             .pop()
     }
 
-    /// Every label that can be read.
+    /// Every readable label.
     pub fn labels(&self) -> Vec<Label> {
         self.lists(Label::parse)
     }
@@ -114,7 +114,7 @@ impl<S: Source> Device<S> {
         self.rings().newest().next()
     }
 
-    /// The newest valid uberblock, and the transaction group of the one before; 0 if there is none.
+    /// The newest valid uberblock, and the transaction group of the previous one; 0 if there is none.
     pub fn newest_uberblocks(&self) -> Option<(Uberblock, u64)> {
         let rings = self.rings();
         let mut newest = rings.newest();
@@ -122,7 +122,7 @@ impl<S: Source> Device<S> {
         Some((first, newest.next().map_or(0, |before| before.txg)))
     }
 
-    /// The valid uberblocks, one of each transaction group, in ascending order.
+    /// The valid uberblocks, one per transaction group, in ascending order.
     pub fn uberblocks(&self) -> Vec<Uberblock> {
         let mut all: Vec<_> = self.rings().newest().collect();
         all.reverse();
@@ -203,7 +203,7 @@ impl Rings {
         self.bytes.push((offset, bytes.to_vec()));
     }
 
-    /// The valid uberblocks, one of each transaction group, newest first. Verifies no more of them than are consumed.
+    /// The valid uberblocks, one per transaction group, newest first. Verifies only those that are consumed.
     fn newest(&self) -> impl Iterator<Item = Uberblock> + '_ {
         self.found.values().rev().filter_map(|copies| {
             let mut copies = copies.iter().rev();
@@ -216,7 +216,8 @@ impl Rings {
     }
 }
 
-/// Erases the labels that `wipefs -a` left on the device at `path` ([`Device::is_wiped`]); whether there were any.
+/// Erases the labels that `wipefs -a` left on the device at `path` ([`Device::is_wiped`]); returns whether there were
+/// any.
 ///
 /// # Errors
 ///
@@ -258,12 +259,13 @@ pub(crate) fn beginning(path: &Path) -> rustix::io::Result<Vec<u8>> {
     Ok(bytes.to_vec())
 }
 
-/// Whether a write of so many bytes at `offset` of a device may be that of a root. Each is written to all labels; the first one counts here.
+/// Whether a write of this size at `offset` of a device may be that of an uberblock. Each is written to all labels;
+/// only the first one is considered here. the first one counts here.
 pub fn may_write_root(offset: u64, length: usize) -> bool {
     (RING_OFFSET..LABEL_BYTES).contains(&offset) && length <= RING_BYTES
 }
 
-/// The transaction group of the newest root that such a write of `data` puts on the device.
+/// The transaction group of the newest uberblock that such a write of `data` stores on the device.
 pub fn root_written(data: &[u8]) -> Option<u64> {
     let roots = data
         .chunks(Uberblock::DISTANCE_MIN)
@@ -288,7 +290,7 @@ pub fn newest_settled<T>(
     )
 }
 
-/// Memory from which a part can be taken that is aligned for a disk.
+/// Memory that contains a part with a disk's alignment.
 struct Aligned(Vec<u8>);
 
 impl Aligned {
@@ -320,7 +322,7 @@ mod tests {
         }
     }
 
-    /// A write of a root that the power cut off leaves its first sectors on the disk.
+    /// A power failure during the write of an uberblock leaves its first sectors on the disk.
     #[test]
     fn a_root_without_its_checksum_is_no_root() {
         const SLOT_BYTES: usize = 4096;
@@ -349,7 +351,7 @@ mod tests {
         write(8, 8);
         assert_eq!(groups(), [5, 6, 7, 8]);
 
-        // A device that leaves its pool: one root, and the checksum at the end of the ring.
+        // A device that leaves its pool: one uberblock, with the checksum at the end of the ring.
         for start in &device.starts()[1..] {
             let offset = start + RING_OFFSET;
             let mut ring = uberblock(1, [0, 0], u64::to_le_bytes);
@@ -365,7 +367,7 @@ mod tests {
             write(txg, 8);
         }
 
-        // One of the four copies is enough.
+        // One of the four copies is sufficient.
         for start in &device.starts()[1..] {
             let at = (start + RING_OFFSET) as usize + 8 * SLOT_BYTES;
             memory.0.borrow_mut()[at + 600] ^= 1;

@@ -46,7 +46,7 @@ impl HostId {
     }
 }
 
-/// The text is no number of a host.
+/// The text is not a valid host id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoHostId;
 
@@ -58,7 +58,7 @@ impl std::fmt::Display for NoHostId {
 
 impl std::error::Error for NoHostId {}
 
-/// As on a command line: eight hex digits at most, not zero.
+/// In the form of a command line: eight hex digits at most, not zero.
 impl FromStr for HostId {
     type Err = NoHostId;
 

@@ -15,13 +15,13 @@ const AROUND_BYTES: u64 = (4 << 20) + (512 << 10);
 pub enum LabelState {
     /// In use, or was when its host stopped without exporting it.
     Active,
-    /// Free for any host.
+    /// Exported: free for any host.
     Exported,
     /// Its pool was destroyed.
     Destroyed,
-    /// A spare of some pool.
+    /// A spare of a pool.
     Spare,
-    /// A cache of some pool.
+    /// A cache of a pool.
     Cache,
 }
 
@@ -43,17 +43,17 @@ impl LabelState {
 pub struct Label {
     /// The state of the device: which kind of owner it has.
     pub state: LabelState,
-    /// The device's own number.
+    /// The device's own GUID.
     pub guid: u64,
-    /// Its pool's number; zero for spares and caches.
+    /// Its pool's GUID; zero for spares and caches.
     pub pool_guid: u64,
     /// Its pool's name; empty for spares and caches.
     pub pool_name: String,
-    /// Number of the group it is in.
+    /// GUID of its top-level vdev.
     pub top_guid: u64,
     /// When it was written.
     pub txg: u64,
-    /// Number of the host that used it last.
+    /// Host id of its last user.
     pub host_id: Option<u32>,
     /// Name of that host.
     pub host_name: Option<String>,
@@ -141,15 +141,15 @@ pub fn least_bytes_beside(path: &Path) -> rustix::io::Result<Option<u64>> {
     Ok(device.and_then(|device| device.lists(least_bytes).into_iter().min()))
 }
 
-/// A device that its pool has let go, or was about to let go: its label is written before the configuration of
-/// the pool without it.
+/// A device that was, or was about to be, detached from its pool: its label is written before the configuration of the
+/// pool without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detached {
-    /// The device's own number.
+    /// The device's own GUID.
     pub guid: u64,
-    /// The number of the pool that it was in.
+    /// The GUID of its former pool.
     pub pool_guid: u64,
-    /// The pool's root then. Devices with an older one had fallen behind.
+    /// The pool's uberblock at that time. Devices with an older one were outdated.
     pub root_txg: u64,
 }
 
@@ -158,7 +158,7 @@ impl Detached {
     pub(crate) fn parse(packed: &[u8], uberblock: Uberblock) -> Option<Self> {
         let entries = entries(packed)?;
         let number = |name| find_number(&entries, name);
-        // A device that is being added has a group of its creation.
+        // A device that is being added has a creation transaction group.
         let is_let_go = number("txg") == Some(0) && number("create_txg") == Some(0);
         let found = Self {
             guid: number("guid")?,
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(Label::parse(&list(0, 77)), Some(expected));
     }
 
-    /// The label's own numbers are not those of the group that it describes.
+    /// The label's own numbers differ from those of the vdev that it describes.
     #[test]
     fn the_smallest_disk_beside_a_leg_is_known_by_what_its_pool_writes_to() {
         let of = |group: &[Vec<u8>]| {

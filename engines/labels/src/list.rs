@@ -21,12 +21,12 @@ pub(crate) enum Value<'a> {
     Text(&'a [u8]),
 }
 
-/// The entries of the outermost list in `packed`; `None` if it is not well formed.
+/// The entries of the outermost list in `packed`; `None` if it is malformed.
 pub(crate) fn entries(packed: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
     values(outermost(packed)?)
 }
 
-/// The entries of the list of that name in the outermost one; `None` if there is none, or it is not well formed.
+/// The entries of the nested list of that name in the outermost one; `None` if it is missing or malformed.
 pub(crate) fn nested<'a>(packed: &'a [u8], name: &str) -> Option<Vec<(&'a [u8], Value<'a>)>> {
     let mut list = None;
     walk(outermost(packed)?, |one, value| {
@@ -169,7 +169,7 @@ pub(crate) mod tests {
     #[test]
     fn a_list_that_is_cut_short_anywhere_is_none() {
         let bytes = packed(&[a_text("name", "tank"), a_number("txg", 77)]);
-        // The last four bytes are the second half of the end.
+        // The last four bytes are the second half of the terminator.
         for length in 0..bytes.len() - 4 {
             assert_eq!(entries(&bytes[..length]), None, "{length}");
         }

@@ -33,7 +33,7 @@ impl LockLook {
     ///
     /// # Errors
     ///
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn is_held(&self) -> rustix::io::Result<bool> {
         match flock(&self.0, FlockOperation::NonBlockingLockShared) {
             Ok(()) => flock(&self.0, FlockOperation::Unlock).map(|()| false),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 ///
 /// # Errors
 ///
-/// [`Errno::NOTBLK`] if it is anything else, which is not opened then; otherwise it cannot be opened.
+/// [`Errno::NOTBLK`] if it is of another type, which is not opened then; otherwise it cannot be opened.
 pub fn open_disk(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     refuse_others(stat(path)?.st_mode)?;
     let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -15,7 +15,7 @@ use crate::twins::Standing;
 const SYSFS: &str = "/sys/dev/block";
 /// Maximum depth of stacked block devices: multipath, its partition, encryption.
 const DEPTH_MAX: usize = 4;
-/// Names that stay with a device, and those that stay with its slot.
+/// Names that are stable for a device, and those that are stable for its slot.
 const BY_ID: &str = "/dev/disk/by-id";
 const BY_PATH: &str = "/dev/disk/by-path";
 
@@ -24,7 +24,8 @@ const BY_PATH: &str = "/dev/disk/by-path";
 pub struct Place {
     /// Number of the block device, or of the file system and of the file in it.
     number: (u64, u64),
-    /// The disk, as its own electronics or dm-multipath name it, and the partition; `None` of a file, or if nothing is known.
+    /// The disk, as identified by its firmware or dm-multipath, and the partition; `None` for a file, or if it is
+    /// unknown.
     unit: Option<String>,
     /// A loop device: the file behind it.
     behind: Option<(u64, u64)>,
@@ -61,7 +62,7 @@ impl Place {
         })
     }
 
-    /// Whether both are one device for certain.
+    /// Whether both are provably the same device.
     pub fn is(&self, other: &Self) -> bool {
         let of_both =
             |one: &Option<(u64, u64)>, other: &Option<(u64, u64)>| one.is_some() && (one == other);
@@ -71,7 +72,7 @@ impl Place {
             || other.behind == Some(self.number)
     }
 
-    /// Whether both say that they are paths to one disk. Some disks have names that are not theirs alone.
+    /// Whether both claim to be paths to one disk. Some disks have non-unique names.
     pub fn may_be(&self, other: &Self) -> bool {
         self.unit.is_some() && self.unit == other.unit
     }
@@ -81,7 +82,7 @@ impl Place {
         self.disk == Some(other.number) || other.disk == Some(self.number)
     }
 
-    /// Whether another device is made of it.
+    /// Whether another device is built on it.
     pub fn is_part(&self) -> bool {
         self.is_part
     }
@@ -103,8 +104,8 @@ fn begin_alike(one: &Path, other: &Path) -> bool {
     one.is_ok_and(|one| other == Ok(one))
 }
 
-/// The name by which the device at `path` is in use, if that is not `path`: another path to the disk, a loop device of the file, or the file
-/// behind it. A lock belongs to one of these only.
+/// The name under which the device at `path` is in use, if it is not `path`: another path to the disk, a loop device of
+/// the file, or the file behind it. A lock is associated with only one of these.
 pub fn in_use_as(path: &Path) -> Option<PathBuf> {
     let own = Place::of(path)?;
     let own_block = block_of(path);
@@ -112,7 +113,7 @@ pub fn in_use_as(path: &Path) -> Option<PathBuf> {
     let nodes = nodes.filter_map(|entry| std::fs::canonicalize(entry.path()).ok());
     let others = nodes.filter_map(|block| {
         let node = node(&block)?;
-        // A path of a device of dm-multipath is in use by that.
+        // A path of a dm-multipath device is in use by that device.
         if own_block
             .as_deref()
             .is_some_and(|own| is_below(&block, own, 0))
@@ -138,7 +139,7 @@ fn is_in_use(path: &Path) -> bool {
         || (is_disk && open_disk(path, OFlags::RDONLY | OFlags::EXCL).err() == Some(Errno::BUSY))
 }
 
-/// The special file of a block device.
+/// The device node of a block device.
 fn node(block: &Path) -> Option<PathBuf> {
     let event = text(block.join("uevent"))?;
     let name = event
@@ -176,7 +177,8 @@ fn backing_file(path: &Path) -> Option<PathBuf> {
     text(block_of(path)?.join("loop/backing_file")).map(PathBuf::from)
 }
 
-/// Of devices with labels of one device, where they are and how many labels each has: the index of the device that each is another view of.
+/// For devices with labels of one device, with their positions and numbers of labels: the index of the device that each
+/// one is another view of.
 ///
 /// The last labels of a partition that reaches to the end of its disk are also found as those of the disk. The disk has
 /// no others.
@@ -235,7 +237,7 @@ fn unit(block: &Path) -> Option<String> {
     Some(format!("{name} {}", partition.unwrap_or_default()))
 }
 
-/// The file behind a loop device, from its beginning on.
+/// The file behind a loop device, if it starts at offset 0.
 fn behind(block: &Path) -> Option<(u64, u64)> {
     let file = text(block.join("loop/backing_file"))?;
     text(block.join("loop/offset")).filter(|offset| offset == "0")?;
@@ -370,7 +372,7 @@ mod tests {
             views(&devices.collect::<Vec<_>>())
         };
         assert_eq!(found(&[(&whole, 2), (&partition, 4)]), [Some(1), None]);
-        // The disk is the device, and a partition from its middle on has its last labels.
+        // The disk is the device, and a partition that starts in its middle has its last labels.
         assert_eq!(found(&[(&partition, 2), (&whole, 4)]), [Some(1), None]);
         // The owner of the labels is ambiguous.
         assert_eq!(found(&[(&whole, 2), (&partition, 2)]), [None, None]);

@@ -2,19 +2,19 @@
 //! hypervisor, a clone at rest, a disk that was copied before it was replaced. Pure: the labels and uberblocks go in, a
 //! [`Choice`] comes out.
 //!
-//! `docs/formats/labels.md` states the rule. A copy is left out only if the device that is used surely holds all that was acknowledged
-//! on the copy.
+//! `docs/formats/labels.md` defines the rule. A copy is left out only if the used device certainly has all acknowledged
+//! data of the copy.
 
 use crate::label::LabelState;
 use crate::uberblock::Uberblock;
 
-/// A ring holds the roots of so many transaction groups at least, with the largest blocks.
+/// A ring holds at least this many uberblocks, with the largest blocks.
 const ROOTS_MIN: u64 = 15;
 
 /// The path that a label records, compared with the path of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Where the pool was last opened.
+    /// The path where the pool was last opened.
     Home,
     /// Somewhere else.
     Elsewhere,
@@ -22,26 +22,26 @@ pub enum Standing {
     Unknown,
 }
 
-/// The identity of one root: its transaction group, and of its checksum.
+/// The identity of an uberblock: its transaction group and a part of its checksum.
 pub type RootId = (u64, u64);
 
-/// One of the devices that say that they are the same.
+/// One of the devices with the same identity.
 #[derive(Clone, Debug)]
 pub struct Twin {
     /// Identifies the import that wrote its newest label.
     pub import: u64,
-    /// The state of the pool by that label.
+    /// The state of the pool in that label.
     pub state: LabelState,
     /// Its uberblocks, in ascending order.
     pub roots: Vec<Uberblock>,
     /// Where it is.
     pub standing: Standing,
-    /// Roots of copies that an administrator decided against, by its label.
+    /// Uberblocks of copies that an administrator rejected, from its label.
     pub rejected: Vec<RootId>,
 }
 
 impl Twin {
-    /// The newest root; the default if it has none.
+    /// The newest uberblock; the default if it has none.
     pub fn newest(&self) -> Uberblock {
         self.roots.last().copied().unwrap_or_default()
     }
@@ -50,8 +50,8 @@ impl Twin {
         has_root(&self.roots, other.newest())
     }
 
-    /// Whether the newest root of `other` was never on this one, which is no older: both were written to since they separated. Of an
-    /// older root that cannot be known.
+    /// Whether the newest uberblock of `other` was never on this one, which is not older: both were written to since
+    /// they diverged. For an older uberblock that is unknown.
     fn contradicts(&self, other: &Self) -> bool {
         let newest = other.newest();
         let mut roots = self.roots.iter();
@@ -60,7 +60,7 @@ impl Twin {
         has_another || (is_recent && !self.has_root_of(other))
     }
 
-    /// Whether this one holds all that was acknowledged on `other`.
+    /// Whether this one has all acknowledged data of `other`.
     fn supersedes(&self, other: &Self) -> bool {
         let (own, others) = (self.newest(), other.newest());
         if own.txg < others.txg || self.contradicts(other) {
@@ -76,7 +76,7 @@ impl Twin {
         if self.import == other.import {
             return true;
         }
-        // An exported pool has nothing in its intent log.
+        // An exported pool has an empty intent log.
         let was_passed = other.state == LabelState::Exported && self.has_root_of(other);
         was_passed || (is_home && own.time_s >= others.time_s)
     }
@@ -87,10 +87,10 @@ pub fn has_root(roots: &[Uberblock], root: Uberblock) -> bool {
     roots.iter().any(|one| one.id() == root.id())
 }
 
-/// Which one it is.
+/// The index of the chosen one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The one of that index.
+    /// The device at that index.
     One(usize),
     /// Any choice may lose acknowledged writes. The device at that index has the newest root.
     Unclear(usize),
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// The same in every order: whichever name sorts first.
+    /// The same in every order, independent of the names.
     fn chosen(twins: &[Twin]) -> Option<usize> {
         let count = twins.len();
         let choices: Vec<Option<usize>> = (0..count)
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_device_that_holds_everything_is_used_and_where_none_surely_does_none_is() {
         for (twins, expected) in [
-            // Copied while it was served: one process went on with one of them, whatever their names are now.
+            // Copied while it was served: one process continued with one of them, whatever their names are now.
             (
                 vec![twin(1, 'h', "A30-33"), twin(1, 'e', "A30-32")],
                 Some(0),
@@ -229,7 +229,7 @@ mod tests {
             (vec![twin(1, 'e', "A30-33"), twin(1, 'e', "A30-33")], None),
             (vec![twin(1, 'E', "A30-33"), twin(1, 'E', "A30-33")], None),
             (vec![twin(1, 'u', "A30-33"), twin(1, 'e', "A30-33")], None),
-            // A copy of an earlier start, which was killed: it may be the one with the last log records.
+            // A copy of an earlier start, which was killed: it may have the last log records.
             (
                 vec![twin(2, 'h', "A30-40"), twin(1, 'e', "A20-33")],
                 Some(0),
@@ -237,7 +237,7 @@ mod tests {
             (vec![twin(2, 'e', "A30-40"), twin(1, 'e', "A20-33")], None),
             (vec![twin(2, 'e', "A30-40"), twin(1, 'h', "A20-33")], None),
             (vec![twin(2, 'u', "A30-40"), twin(1, 'u', "A20-33")], None),
-            // Both were opened where they are.
+            // Both were opened at their current paths.
             (vec![twin(2, 'h', "A30-40"), twin(1, 'h', "A20-33")], None),
             // A clone at rest, of an exported pool: it has no log.
             (
@@ -249,7 +249,7 @@ mod tests {
                 Some(0),
             ),
             (vec![twin(2, 'e', "A60-90"), twin(1, 'E', "A20-33")], None),
-            // Both were written to, in groups that the other one did not have.
+            // Both were written to, in groups that the other one does not have.
             (
                 vec![twin(1, 'h', "A30-33 A36"), twin(1, 'e', "A30-33 A35")],
                 None,

@@ -7,18 +7,18 @@ use sha2::{Digest, Sha256};
 pub struct Uberblock {
     /// Its transaction group.
     pub txg: u64,
-    /// The last group that changed the pool's directory, which the root points to.
+    /// The last group that changed the MOS, which the uberblock points to.
     pub root_txg: u64,
-    /// When that was written, in seconds since 1970, by the clock of its writer.
+    /// When it was written, in seconds since 1970, by the clock of its writer.
     pub time_s: u64,
-    /// Of the checksum of that directory: two roots of one group with different ones have different histories.
+    /// Part of the checksum of the MOS: two uberblocks of one group with different values have different histories.
     pub sum: u64,
-    /// Whether its writer leaves signs of life (`multihost=on`).
+    /// Whether its writer issues MMP writes (`multihost=on`).
     pub is_watched: bool,
 }
 
 impl Uberblock {
-    /// Uberblocks are that far apart, or a multiple, in bytes.
+    /// Uberblocks have this distance, or a multiple of it, in bytes.
     pub(crate) const DISTANCE_MIN: usize = 1024;
     const MAGIC: u64 = 0x00ba_b10c;
     const MULTIHOST_MAGIC: u64 = 0xa11c_ea11;
@@ -41,7 +41,7 @@ impl Uberblock {
         (self.txg, self.sum)
     }
 
-    /// Whether these bytes begin as one does, of either byte order.
+    /// Whether these bytes start like an uberblock, of either byte order.
     pub(crate) fn is_marked(bytes: &[u8]) -> bool {
         let mark = bytes.first_chunk().map(|mark| u64::from_le_bytes(*mark));
         mark.is_some_and(|mark| mark == Self::MAGIC || mark.swap_bytes() == Self::MAGIC)
@@ -75,8 +75,8 @@ impl Uberblock {
     }
 }
 
-/// Bytes of a slot, by the sector size of the device. The last one is the whole ring: the label of a device that joins or
-/// leaves a pool has one uberblock, of group 0, written with the ring as one block.
+/// Bytes of a slot, by the sector size of the device. The last one is the whole ring: the label of a device that joins
+/// or leaves a pool has one uberblock, of group 0, written with the ring as one block.
 const SLOT_BYTES: [usize; 5] = [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 17];
 /// Marks the trailer of a slot (`ZEC_MAGIC`).
 const TRAILER_MAGIC: u64 = 0x0210_da7a_b10c_7a11;
@@ -90,7 +90,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
         .filter_map(|word| word.try_into().ok())
 }
 
-/// Whether a slot at `offset` of its device has the trailer that belongs to its contents.
+/// Whether a slot at `offset` of its device has a trailer that matches its contents.
 fn has_valid_checksum(slot: &[u8], offset: u64) -> bool {
     let Some((contents, trailer)) = slot.split_last_chunk::<TRAILER_BYTES>() else {
         return false;
@@ -111,7 +111,7 @@ fn has_valid_checksum(slot: &[u8], offset: u64) -> bool {
     words(&sum).map(u64::from_be_bytes).eq(stored.map(read))
 }
 
-/// Writes the trailer of a slot at `offset` of its device, as a pool of this machine's byte order does.
+/// Writes the trailer of a slot at `offset` of its device, in the byte order of this host.
 #[cfg(test)]
 pub(crate) fn seal(slot: &mut [u8], offset: u64) {
     let end = slot.len() - TRAILER_BYTES;

@@ -6,14 +6,14 @@ use crate::error::{StreamError, StreamErrorKind as Kind};
 use crate::record::{RECORD_BYTES, Record, fill, kind};
 
 const MAGIC: u64 = 0x2_f5ba_cbac;
-/// `drr_type` of a stream that was made of a file system, and of a volume.
+/// `drr_type` of a stream of a file system, and of a volume.
 const FILE_SYSTEM: u32 = 2;
 const VOLUME: u32 = 3;
-/// Longest name in the record, its NUL included.
+/// Longest name in the record, including its NUL.
 const NAME_BYTES: usize = 256;
 /// Longest payload of the first record: a list of snapshots and their properties.
 pub const PAYLOAD_BYTES_MAX: u32 = 8 << 20;
-/// The stream is made relative to a snapshot of another dataset.
+/// The stream is relative to a snapshot of another dataset.
 const FLAG_CLONE: u32 = 1;
 
 /// The kind of stream that the first record announces.
@@ -75,7 +75,7 @@ impl Features {
         self.has(Self::RESUMING)
     }
 
-    /// Tiny blocks travel inside their record.
+    /// Tiny blocks are embedded in their record.
     pub fn embedded(self) -> bool {
         self.has(Self::EMBEDDED)
     }
@@ -102,13 +102,13 @@ pub struct Begin {
     pub features: Features,
     /// GUID of the snapshot that the stream creates.
     pub to_guid: u64,
-    /// GUID of the snapshot that it builds on; zero: on nothing.
+    /// GUID of the snapshot that it builds on; zero for a full stream.
     pub from_guid: u64,
     /// The snapshot's full name at the sender.
     pub to_name: String,
     /// The base is a snapshot of another dataset.
     pub is_clone: bool,
-    /// The record, as it came.
+    /// The record as received.
     pub bytes: Box<[u8; RECORD_BYTES]>,
     /// The payload of the record: keys of a raw stream, the resume position, or the list of a
     /// package.
@@ -140,7 +140,7 @@ impl Begin {
         }
     }
 
-    /// As [`Self::read`], of a record that was read already.
+    /// Like [`Self::read`], for a record that was read already.
     fn of(bytes: [u8; RECORD_BYTES], source: &mut dyn Read) -> Result<Self, StreamError> {
         let refuse = |kind| StreamError::new(kind, 0);
         let record = Record(bytes);

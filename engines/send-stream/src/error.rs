@@ -1,4 +1,4 @@
-//! Why a stream is not received.
+//! Why a stream is refused.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub enum StreamErrorKind {
     /// A valid stream of a kind that is not supported here.
     #[error("the stream {0}, which cannot be received here")]
     Unsupported(&'static str),
-    /// A record breaks the rules of the format.
+    /// A record violates the format.
     #[error("the stream is damaged or made up: {0}")]
     Malformed(&'static str),
     /// The stream could not be read.
@@ -28,13 +28,13 @@ pub enum StreamErrorKind {
     Write,
 }
 
-/// A stream that is not received, and where in it.
+/// A refused stream, and the position in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct StreamError {
     /// The kind, for callers to match on.
     pub kind: StreamErrorKind,
-    /// Bytes of the stream before the record that is wrong.
+    /// Bytes of the stream before the invalid record.
     pub offset: u64,
     /// The error of the system call.
     #[source]

@@ -1,4 +1,4 @@
-//! Lets the records of a file system's stream through, one by one, each checked before it is passed on.
+//! Passes the records of a file system's stream, each after a check.
 //!
 //! A file system has any number of objects, in the order of their numbers. Each object's description precedes its
 //! contents. So only the newest object is tracked. The contents of the objects are not inspected here.
@@ -17,7 +17,7 @@ use crate::record::{Record, kind};
 const MASTER_NODE: u64 = 1;
 /// Numbers of objects.
 const OBJECTS: Range<u64> = MASTER_NODE..1 << 48;
-/// Places of 512 bytes in a block of objects. No object reaches into the next block.
+/// Slots of 512 bytes in a dnode block. No object extends into the next block.
 const SLOTS: u64 = 32;
 const SLOT_BYTES: u32 = 512;
 /// Minimum bytes of a dnode that are not available to its bonus buffer.
@@ -29,11 +29,11 @@ const NO_ATTRIBUTES: u32 = 0;
 const OLD_ATTRIBUTES: u32 = 17;
 const ATTRIBUTES: u32 = 44;
 const TABLE_OF_USERS_SIZE: u32 = 36;
-/// Some of an object's attributes come in a record of their own (`DRR_OBJECT_SPILL`).
+/// Some of an object's attributes have their own record (`DRR_OBJECT_SPILL`).
 const HAS_SPILL: u8 = 1 << 2;
 
-/// Types of objects that file systems have: those with a meaning, and those that only say how their contents are swapped (`DMU_OTN_…`), as ours
-/// for receipts.
+/// Types of objects that file systems have: the named ones, and those that only define how their contents are
+/// byte-swapped (`DMU_OTN_…`), such as ours for receipts.
 const fn is_of_files(object_type: u32) -> bool {
     const SWAPS: u32 = 10;
     match object_type {
@@ -56,7 +56,7 @@ struct Object {
 pub struct FilesGuard {
     limits: Limits,
     object: Option<Object>,
-    /// No object below comes any more.
+    /// No record of a lower object may follow.
     next: u64,
     /// The offset in the newest object at which a receive would be resumed; it only increases.
     offset: u64,
@@ -88,7 +88,7 @@ impl FilesGuard {
         }
     }
 
-    /// The object that a record is about, which has to be the newest.
+    /// The object of a record, which must be the newest.
     fn newest(&self, number: u64) -> Result<Object, Kind> {
         let newest = self.object.filter(|object| object.number == number);
         newest.ok_or(Kind::Malformed(
@@ -127,7 +127,7 @@ impl FilesGuard {
         Ok(Step::with(payload.into()))
     }
 
-    /// How many bytes of attributes follow.
+    /// The number of attribute bytes that follow.
     fn check_attributes(&self, record: &Record, slots: u64) -> Result<u32, Kind> {
         let (of_type, length, raw_length) = (record.u32(20), record.u32(28), record.u32(36));
         let room = slots as u32 * SLOT_BYTES - HEAD_BYTES;
@@ -224,7 +224,7 @@ impl FilesGuard {
                 _ => Err(Kind::Malformed("a block of attributes is compressed")),
             };
         }
-        // The library leaves it out.
+        // The library omits it.
         if ![NO_ATTRIBUTES, ATTRIBUTES].contains(&record.u32(84)) {
             return Err(Kind::Malformed("a block of attributes has the wrong type"));
         }

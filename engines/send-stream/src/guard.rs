@@ -1,5 +1,4 @@
-//! Lets the records of a stream through, one by one, each checked before it is passed on. Those of file systems are checked by
-//! `files.rs`.
+//! Passes the records of a stream, each after a check. Those of file systems are checked by `files.rs`.
 //!
 //! A volume has two objects: the data, and a ZAP that holds its size. Their records have a fixed order, because a
 //! receive can only be resumed at a position that only increases.
@@ -34,7 +33,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub struct Passed {
     /// Bytes after the first record, which the caller read.
     pub bytes: u64,
-    /// Records, the last included.
+    /// Records, including the last.
     pub records: u64,
 }
 
@@ -80,7 +79,7 @@ pub fn pass(
 /// The state derived from the records so far.
 struct Guard {
     limits: Limits,
-    /// Block sizes of the two objects, once their records were seen.
+    /// Block sizes of the two objects, once their records were read.
     data: Option<u64>,
     table: Option<u64>,
     /// The object and offset at which a receive would be resumed; they only increase.
@@ -118,7 +117,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The block size of `object`, which has to be known by now.
+    /// The block size of `object`, which must be known by now.
     fn block_of(&self, object: u64) -> Result<u64, Kind> {
         let block = match object {
             DATA => self.data,

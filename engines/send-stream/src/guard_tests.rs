@@ -1,4 +1,4 @@
-//! Streams made by hand, field by field, against the guard.
+//! Hand-made streams against the guard.
 
 use super::*;
 use crate::begin::HeaderKind;
@@ -7,7 +7,7 @@ const BLOCK: u32 = 4096;
 
 struct Made(Vec<u8>);
 
-/// A record of `kind` with fields at their places.
+/// A record of `kind` with fields at their offsets.
 fn record(kind: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; RECORD_BYTES];
     bytes[..4].copy_from_slice(&kind.to_le_bytes());
@@ -190,7 +190,7 @@ fn compressed_blocks_have_a_possible_length() {
         (1, 512, false),
         (17, 512, false),
         (15, !511, false),
-        // The library reads past the end of one by `lzjb`; the next kind has no contents.
+        // For `lzjb` the library reads past the end; the next kind has no contents.
         (3, 512, false),
         (4, 512, false),
     ] {
@@ -199,7 +199,7 @@ fn compressed_blocks_have_a_possible_length() {
     }
 }
 
-/// Swapped contents of a table are looked at before anything has checked them.
+/// Byte-swapped contents of a ZAP would be used before they are checked.
 #[test]
 fn the_table_of_a_volume_is_in_the_order_of_this_machine() {
     let object = |number: u64, object_type: u32, block: u32| {
@@ -371,10 +371,10 @@ fn records_of_a_file_system_that_would_end_the_library_are_refused() {
         file().range(kind::FREEOBJECTS, 1, 1),
         file().range(kind::FREEOBJECTS, 2, u64::MAX),
         file().range(kind::OBJECT_RANGE, 0, 32),
-        // A lone block that is not a power of two has no second one.
+        // A single block with a size that is not a power of two cannot have a successor.
         described(Described(9, FILE, 1536, SYSTEM_ATTRIBUTES, 168, 1, None))
             .write(9, FILE, 1536, 1536),
-        // Contents alone are sent compressed.
+        // Only contents are sent compressed.
         described(Described(1, MASTER, BLOCK, 0, 0, 1, None)).compressed(15, 512),
         described(Described(0, FILE, BLOCK, SYSTEM_ATTRIBUTES, 168, 1, None)),
         described(Described(
@@ -395,7 +395,7 @@ fn records_of_a_file_system_that_would_end_the_library_are_refused() {
         described(Described(7, FILE, BLOCK, SYSTEM_ATTRIBUTES, 328, 1, None)),
         described(Described(7, FILE, BLOCK, 0, 168, 1, None)),
         described(Described(7, FILE, BLOCK, SYSTEM_ATTRIBUTES, 0, 1, None)),
-        // It would reach into the next block of objects.
+        // It would extend into the next dnode block.
         described(Described(31, FILE, BLOCK, SYSTEM_ATTRIBUTES, 168, 2, None)),
         described(Described(
             7,

@@ -13,15 +13,15 @@ const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
 /// Longest contents that fit into a block pointer.
 const EMBEDDED_BYTES_MAX: u32 = 112;
-/// The first kind of compression that a stored block can have, and the one past the last.
+/// The first compression type of a stored block, and the one past the last.
 const COMPRESSIONS: std::ops::Range<u8> = 5..17;
 /// LZJB: the library decompresses it without a bounds check.
 const LZJB: u8 = 3;
 /// "Not compressed".
 const COMPRESSION_OFF: u8 = 2;
-/// Checksum kinds that an object may ask for: inherited, or the default.
+/// Valid checksum types of an object: inherited, or the default.
 const CHECKSUM_MAX: u8 = 1;
-/// Levels of pointer blocks, and log2 of their sizes.
+/// Levels of indirect blocks, and log2 of their sizes.
 const LEVELS_MAX: u8 = 12;
 const POINTER_BLOCK_SHIFTS: std::ops::RangeInclusive<u8> = 12..=17;
 /// log2 of the size of a block pointer.
@@ -73,7 +73,7 @@ impl Limits {
         }
     }
 
-    /// How deep an object's tree of pointers is, which a raw stream fixes.
+    /// The number of levels of an object's block tree, which a raw stream defines.
     pub(crate) fn check_structure(&self, record: &Record, block: u64) -> Result<(), Kind> {
         let (shift, levels, pointers) = (record.u8(48), record.u8(49), record.u8(50));
         let last_block = record.u64(56);
@@ -143,7 +143,7 @@ fn refuse_lzjb(compression: u8) -> Result<(), Kind> {
     }
 }
 
-/// A block that is inside its record.
+/// A block embedded in its record.
 pub(crate) fn check_embedded(record: &Record, limits: &Limits, block: u64) -> Result<Step, Kind> {
     let (compression, embedded_type) = (record.u8(40), record.u8(41));
     let (logical, physical) = (record.u32(48), record.u32(52));

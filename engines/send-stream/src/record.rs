@@ -1,4 +1,4 @@
-//! Where the fields of a record are. Little-endian; every record has the same length, and its
+//! The offsets of the fields of a record. Little-endian; every record has the same length, and its
 //! payload follows it.
 
 use std::io::Read;
@@ -49,7 +49,7 @@ impl Record {
     }
 }
 
-/// Reads into all of `buffer`; `offset` is where in the stream this is.
+/// Reads into all of `buffer`; `offset` is the position in the stream.
 pub(crate) fn fill(
     source: &mut dyn Read,
     buffer: &mut [u8],

@@ -50,9 +50,9 @@ pub enum Fault {
     /// The next call that may block does so until [`FaultyDevice::release`]; the calls after it work. It blocks before
     /// it reaches the inner device, so its permit is checked afterwards.
     HangNext,
-    /// The same, with the permit in hand: nothing but the change itself is left to do.
+    /// Like `Write`, with the permit already granted: only the change itself is left.
     HangNextInEffect,
-    /// A read that is begun calls back only when [`FaultyDevice::call_back`] lets it; all else works.
+    /// An asynchronous read completes only when [`FaultyDevice::call_back`] allows it; all other operations work.
     Park,
 }
 
@@ -61,7 +61,7 @@ struct Meeting {
     fault: Fault,
     /// Calls that hang.
     hanging: usize,
-    /// How often those that hang alone were released.
+    /// How often the calls that hang alone were released.
     releases: usize,
 }
 
@@ -194,14 +194,14 @@ impl FaultyDevice {
         self.faults.changed.notify_all();
     }
 
-    /// Bytes of the reads that wait for [`call_back`](Self::call_back), and how many they are.
+    /// Bytes of the reads that are parked for [`call_back`](Self::call_back), and their number.
     pub fn parked(&self) -> (u64, usize) {
         let parked = self.faults.parked();
         let bytes = parked.iter().map(|(extent, _)| extent.length).sum();
         (bytes, parked.len())
     }
 
-    /// Calls back all reads that are parked now, on this thread; returns how many.
+    /// Completes all parked reads on this thread; returns their number.
     pub fn call_back(&self) -> usize {
         let parked = std::mem::take(&mut *self.faults.parked());
         let count = parked.len();

@@ -14,18 +14,18 @@ const SET_USER_ID: u32 = 0o4000;
 pub(crate) enum Use {
     /// Names are looked up. The right to remove a name also depends on the object that it names.
     LookUp,
-    /// A name is entered for an object of a kind.
+    /// A name is added for an object of a type.
     Enter(Kind),
 }
 
-/// Where a write may change a file.
+/// The range in which a requester may change a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Everywhere.
     All,
-    /// Behind its end; `repeats`: bytes before it may be given as they are.
+    /// At its end; `repeats`: earlier bytes may be included if they are unchanged.
     Behind {
-        /// Whether that is so.
+        /// Whether that is allowed.
         repeats: bool,
     },
 }
@@ -67,7 +67,7 @@ impl Judged {
         }
     }
 
-    /// Whether `who` may use a directory so.
+    /// Whether `who` may use a directory this way.
     pub(crate) fn check_use(&self, who: &Identity, what: Use) -> Done {
         if self.attributes.kind != Kind::Directory {
             return Err(FileError::NotDirectory);
@@ -97,7 +97,7 @@ impl Judged {
         rights::check_sticky(&self.attributes, &object.attributes, who)
     }
 
-    /// Whether `who` may move it to another directory: of a directory that changes where `..` leads.
+    /// Whether `who` may move it to another directory: moving a directory changes its `..`.
     pub(crate) fn check_moved(&self, who: &Identity) -> Done {
         rights::check_moved(self.attributes.kind, self.permissions(who))
     }
@@ -122,7 +122,7 @@ impl Judged {
         }
     }
 
-    /// Whether `who` may change attributes so: see [`rights::check_set`].
+    /// Whether `who` may change attributes as requested: see [`rights::check_set`].
     pub(crate) fn check_set(&self, who: &Identity, changes: &SetAttributes) -> Done {
         let Some(rights) = self.rights else {
             return rights::check_set(&self.attributes, who, changes);
@@ -156,7 +156,8 @@ impl Judged {
         }
     }
 
-    /// Whether `who` may set owner and group so: to itself by the list, and as its owner to a group that `who` is in.
+    /// Whether `who` may set owner and group as requested: the list can allow the requester to become the owner, and an
+    /// owner may choose a group that it is in.
     fn may_own(&self, rights: Rights, who: &Identity, changes: &SetAttributes) -> bool {
         let is_own = changes.uid.is_none_or(|uid| uid == who.uid)
             && changes.gid.is_none_or(|gid| who.is_in(gid));

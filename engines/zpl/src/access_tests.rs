@@ -65,11 +65,11 @@ struct Try {
     what: &'static str,
     kind: Kind,
     run: fn(&Judged, &Identity) -> Done,
-    /// Rights that are enough, where no other one is mentioned.
+    /// Rights that are sufficient on their own.
     enough: u32,
     /// The rights without which it fails, given all remaining ones.
     needs: u32,
-    /// And those that must not be denied.
+    /// Rights that must not be denied in addition.
     not_denied: u32,
     /// The error it fails with.
     error: FileError,
@@ -327,12 +327,12 @@ fn a_time_of_now_is_for_whoever_may_write() {
     assert_eq!(check(right::APPEND, 0), Err(FileError::Access));
 }
 
-/// Whatever the list denies to its owner, or to root.
+/// Independent of the list, for its owner or for root.
 #[test]
 fn the_owner_and_root_keep_what_is_theirs() {
     for who in [owner(), root()] {
         let denies = match who.uid {
-            // A list is not even looked at.
+            // The list is not read.
             0 => Judged::by_mode(attributes(Kind::File, 0)),
             _ => judged(Kind::File, 0, right::ALL),
         };

@@ -13,7 +13,7 @@ const IDENTIFIER_GROUP: u16 = 0x40;
 const OWNER: u16 = 0x1000;
 const GROUP: u16 = 0x2000;
 const EVERYONE: u16 = 0x4000;
-/// Whom an entry is for; without these it names a user or a group.
+/// The subject of an entry; without these it names a user or a group.
 const SPECIAL: u16 = OWNER | GROUP | EVERYONE;
 const NOBODY: u32 = 65_534;
 
@@ -31,7 +31,7 @@ pub fn trivial(mode: u32, kind: Kind) -> Vec<u8> {
     encode(&of_mode(mode, kind).list())
 }
 
-/// Type and flags of an entry, and whom it names.
+/// Type and flags of an entry, and its subject.
 fn words_of(entry: &Entry) -> (u16, u16, Option<u32>) {
     let (whom, id) = match entry.who {
         Who::Owner => (OWNER, None),
@@ -44,7 +44,7 @@ fn words_of(entry: &Entry) -> (u16, u16, Option<u32>) {
     (kind, entry.flags as u16 | whom, id)
 }
 
-/// The same as an entry; nothing for types that neither allow nor deny.
+/// The same as an entry; `None` for types that neither allow nor deny.
 fn entry_of(kind: u16, flags: u16, mask: u32, id: u32) -> Option<Entry> {
     if kind > DENY {
         return None;
@@ -193,7 +193,7 @@ pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> Rights {
     rights
 }
 
-/// The next entry: type, flags, mask, and whom it names.
+/// The next entry: type, flags, mask, and subject.
 fn next(rest: &mut &[u8]) -> Option<(u16, u16, u32, Option<u64>)> {
     let (head, behind) = rest.split_first_chunk::<ENTRY_BYTES>()?;
     let kind = u16::from_ne_bytes([head[0], head[1]]);

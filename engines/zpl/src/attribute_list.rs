@@ -2,7 +2,7 @@
 //! XDR form (`sys/nvpair.h`, encoding 1). Kernel ZFS writes it with `xattr=sa`, and reads it independently of that
 //! property.
 
-/// Most bytes of a value that is kept so (`DXATTR_MAX_ENTRY_SIZE`).
+/// Maximum bytes of a value stored this way (`DXATTR_MAX_ENTRY_SIZE`).
 pub const VALUE_BYTES_MAX: usize = 32 << 10;
 /// Maximum bytes of a whole list. A larger attribute cannot be stored there.
 pub const LIST_BYTES_MAX: usize = 65_528;
@@ -98,7 +98,7 @@ pub fn encode(list: &[(&[u8], &[u8])]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// As a Linux kernel has written it: `setfattr -n user.a -v xyz`.
+    /// As written by a Linux kernel: `setfattr -n user.a -v xyz`.
     const ONE: &[u8] = b"\x01\x01\0\0\0\0\0\0\0\0\0\x01\
         \0\0\0\x20\0\0\0\x20\0\0\0\x06user.a\0\0\0\0\0\x0a\0\0\0\x03xyz\0\
         \0\0\0\0\0\0\0\0";

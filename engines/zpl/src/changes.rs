@@ -1,4 +1,4 @@
-//! Changes: new objects, more names, attributes, contents.
+//! Changes: new objects, further names, attributes, contents.
 
 use file_system::acl::{Entry, is_possible};
 use file_system::rights::{check_set, mode_after, without_set_id};
@@ -20,7 +20,7 @@ use crate::quotas::Payers;
 use crate::records::{Bytes, Creation, Record, Setting, append_receipt, set};
 
 const SET_GROUP_ID: u64 = 0o2000;
-/// Bytes of where a link leads (`PATH_MAX` of Linux, less its NUL).
+/// Bytes of the target of a link (`PATH_MAX` of Linux, less its NUL).
 const LINK_BYTES_MAX: usize = 4095;
 
 /// A longer range is freed in several transactions: after a crash part of it may be done.
@@ -30,9 +30,9 @@ pub(crate) const LARGE_BYTES: u64 = 16 << 20;
 pub(crate) struct NewObject<'a> {
     pub stored: Stored,
     pub link: Option<&'a [u8]>,
-    /// The number that it has to have.
+    /// The required number.
     pub claims: Option<u64>,
-    /// The list that it has to have, whatever its directory passes on. It is in the record of its creation.
+    /// The required list, instead of the inherited one. It is in the record of its creation.
     pub list: Option<Vec<Entry>>,
     /// The attributes that the record of its creation omits.
     pub then: Option<Setting>,
@@ -69,7 +69,7 @@ pub(crate) fn with_entries(directory: &Stored, entries: i64, directories: i64) -
     }
 }
 
-/// A step that logs a record.
+/// A step that writes a log record.
 pub(crate) fn logged(record: &Record<'_>) -> Step<'static> {
     logged_as(record, false, 0)
 }
@@ -142,7 +142,7 @@ fn shape<'a>(what: &Make<'a>) -> (Kind, u64, Option<&'a [u8]>, u64) {
 }
 
 impl<O: Objects> Zpl<O> {
-    /// As [`FileSystem::make`](file_system::FileSystem::make), and
+    /// Implements [`FileSystem::make`](file_system::FileSystem::make), and
     /// [`make_with_acl`](file_system::FileSystem::make_with_acl) if there is a list.
     pub(crate) fn make_object(
         &self,
@@ -171,7 +171,8 @@ impl<O: Objects> Zpl<O> {
         self.create((directory.object, &parent), name, &new, receipt)
     }
 
-    /// Refuses to give an object to a number that is no user or group to a kernel. A log may say so: an earlier version allowed it.
+    /// Refuses to assign an object to a number that is not a valid user or group in the kernel. A log may contain that:
+    /// an earlier version allowed it.
     fn check_owners(&self, numbers: [Option<u32>; 4]) -> Done {
         let are_owners = numbers.into_iter().flatten().all(is_owner);
         match are_owners || self.is_replaying() {
@@ -506,7 +507,8 @@ impl<O: Objects> Zpl<O> {
         Some(end.min(limit))
     }
 
-    /// As [`FileSystem::write`](file_system::FileSystem::write) and [`append`](file_system::FileSystem::append).
+    /// Implements [`FileSystem::write`](file_system::FileSystem::write) and
+    /// [`append`](file_system::FileSystem::append).
     pub(crate) fn write_contents(
         &self,
         node: Node,
@@ -547,7 +549,7 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
-    /// Whether bytes change nothing before the end of a file.
+    /// Whether bytes before the end of a file are unchanged.
     fn check_behind(
         &self,
         node: Node,
@@ -613,7 +615,7 @@ impl<O: Objects> Zpl<O> {
             },
         ];
         steps.push(logged_as(&record, false, stored.generation));
-        // After the write: a log may end within that, and nothing of it is replayed then.
+        // After the write: a log may be cut within that, and no part of it is replayed then.
         if set.mode != stored.mode {
             steps.push(logged_mode(object, set.mode));
         }
@@ -684,7 +686,7 @@ impl<O: Objects> Zpl<O> {
     }
 }
 
-/// A kernel's replay of other contents leaves the mode as it is.
+/// A kernel's replay of other contents does not change the mode.
 fn logged_mode(object: u64, mode: u64) -> Step<'static> {
     logged(&Record::Set(Setting {
         object,
@@ -825,7 +827,7 @@ fn new_object<'a>(
     })
 }
 
-/// Whether an object belongs to a project, if it is given one: nothing but files and directories does.
+/// Whether an object may be assigned to a project: only files and directories can.
 pub(crate) fn may_have_project(mode: u64) -> bool {
     matches!(kind_of(mode), Some(Kind::File | Kind::Directory))
 }
@@ -846,7 +848,7 @@ pub(crate) fn fresh(
     );
     let mut stored = Stored {
         mode,
-        // Of a directory its entries, with `.` and `..`.
+        // For a directory, its entries, including `.` and `..`.
         size: if is_directory { 2 } else { size },
         uid,
         gid,

@@ -20,20 +20,20 @@ use crate::path::path;
 const COUNTED_MAX: u64 = 16 << 20;
 /// Entries of a directory that are read at a time.
 const ENTRIES_MAX: usize = 1024;
-/// Directories that are known to hang below the root, in memory.
+/// Directories known to be connected to the root, in memory.
 const KNOWN_MAX: usize = 64 << 10;
-/// How deep directories are followed.
+/// Maximum depth of the directory tree.
 const DEPTH_MAX: usize = 4096;
-/// Names that are looked at for the path of one fault.
+/// Names that are searched for the path of one fault.
 const PATH_NAMES_MAX: u64 = 1 << 20;
-/// Objects between two words about how far it is.
+/// Objects between two progress reports.
 const TOLD_EVERY: u64 = 10_000;
-/// Where a symbolic link leads, in bytes.
+/// Maximum target of a symbolic link, in bytes.
 const LINK_BYTES_MAX: usize = 64 << 10;
 /// Type in a directory's entry.
 const ENTRY_TYPE_SHIFT: u32 = 60;
 
-/// Why a check ended early.
+/// Why a check stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The consumer of the reports cancelled the check.
@@ -64,13 +64,13 @@ struct Check<'a, O> {
     root: u64,
     unlinked: u64,
     summary: Summary,
-    /// Whether a directory hangs below the root.
+    /// Whether a directory is connected to the root.
     known: HashMap<u64, bool>,
     done: u64,
     of: u64,
 }
 
-/// How many names the objects of a range have.
+/// The number of names of the objects in a range.
 struct Names {
     first: u64,
     end: u64,
@@ -125,7 +125,7 @@ impl<'a, O: Objects> Check<'a, O> {
         }
     }
 
-    /// All of it, with the names of so many objects counted at a time.
+    /// The whole check, with this many objects per counting pass.
     fn run(&mut self, counted_max: u64) -> Result<(), Ended> {
         let mut range = 0..counted_max;
         loop {
@@ -138,7 +138,7 @@ impl<'a, O: Objects> Check<'a, O> {
         }
     }
 
-    /// Counts the names of the objects in the range, and judges those objects. The last object that there is.
+    /// Counts the names of the objects in the range, and checks those objects. Returns the last existing object.
     fn count_and_judge(&mut self, range: &Range<u64>) -> Result<u64, Ended> {
         let is_first = range.start == 0;
         let mut names = Names::of(range);
@@ -174,7 +174,7 @@ impl<'a, O: Objects> Check<'a, O> {
         Ok(last)
     }
 
-    /// The attributes of a file system's object; nothing of lists and of the library's own.
+    /// The attributes of a file system's object; `None` for ZAPs and the library's own objects.
     fn stored(&self, object: u64) -> Result<Option<Stored>, Ended> {
         match self.objects.stored(object) {
             Ok(stored) => Ok(Some(stored)),
@@ -235,10 +235,9 @@ impl<'a, O: Objects> Check<'a, O> {
             return Ok(());
         }
         match self.objects.text(object, Text::Acl, TEXT_BYTES_MAX) {
-            Ok(list) if acl::decode(&list).is_none() => self.fault(
-                object,
-                "has an invalid access control list".to_owned(),
-            ),
+            Ok(list) if acl::decode(&list).is_none() => {
+                self.fault(object, "has an invalid access control list".to_owned())
+            }
             Ok(_) | Err(ObjectError::Missing) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -304,10 +303,7 @@ impl<'a, O: Objects> Check<'a, O> {
         self.summary.names += entries;
         if stored.size != entries.saturating_add(2) {
             let said = stored.size.saturating_sub(2);
-            self.fault(
-                object,
-                format!("counts {said} entries, and has {entries}"),
-            )?;
+            self.fault(object, format!("counts {said} entries, and has {entries}"))?;
         }
         if stored.links != 0 && stored.links != directories.saturating_add(2) {
             let said = stored.links.saturating_sub(2);
@@ -319,7 +315,7 @@ impl<'a, O: Objects> Check<'a, O> {
         Ok(())
     }
 
-    /// The next entries behind the cursor, and whether there are no more.
+    /// The next entries after the cursor, and whether they are the last.
     fn some_entries(&self, directory: u64, cursor: &mut u64) -> Result<(Vec<Entry>, bool), Ended> {
         let mut some = Vec::new();
         let is_end = self.objects.list(directory, *cursor, &mut |entry| {
@@ -336,7 +332,7 @@ impl<'a, O: Objects> Check<'a, O> {
         Ok((some, is_end))
     }
 
-    /// Whether it names a directory that is in this one.
+    /// Whether it names a subdirectory of this one.
     fn judge_entry(&mut self, directory: u64, of: &Stored, entry: &Entry) -> Result<bool, Ended> {
         let name = String::from_utf8_lossy(&entry.name).into_owned();
         let target = entry_object(entry.value);
@@ -354,7 +350,7 @@ impl<'a, O: Objects> Check<'a, O> {
         let is_hidden = |stored: &Stored| stored.flags & flag::EXTENDED != 0;
         if is_hidden(&stored) != is_hidden(of) {
             let what =
-                format!("has the name {name:?}, which crosses the border of hidden objects");
+                format!("has the name {name:?}, which connects a visible and a hidden object");
             self.fault(directory, what)?;
         }
         if kind != Some(Kind::Directory) {
@@ -400,10 +396,7 @@ impl<'a, O: Objects> Check<'a, O> {
                 object,
                 "cannot be reached: no directory names it".to_owned(),
             ),
-            _ => self.fault(
-                object,
-                format!("counts {wanted} names, and has {names}"),
-            ),
+            _ => self.fault(object, format!("counts {wanted} names, and has {names}")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A small file system in maps, which is damaged in each way that a check finds.
+//! A small file system in maps, with each kind of damage that a check detects.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ struct Maps {
     links: BTreeMap<u64, Vec<u8>>,
     /// Access control lists.
     lists: BTreeMap<u64, Vec<u8>>,
-    /// Offsets at which there is data.
+    /// Offsets with data.
     data: BTreeMap<u64, u64>,
 }
 

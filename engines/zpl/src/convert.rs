@@ -46,7 +46,7 @@ pub fn kind_of(mode: u64) -> Option<Kind> {
     }
 }
 
-/// The same as a part of a mode.
+/// The file type as a part of a mode.
 pub const fn type_of(kind: Kind) -> u64 {
     match kind {
         Kind::File => 0o100_000,
@@ -64,7 +64,7 @@ pub const fn entry_type(mode: u64) -> u64 {
     ((mode & TYPE_MASK) >> 12) << ENTRY_TYPE_SHIFT
 }
 
-/// The object of an entry.
+/// The object number of an entry.
 pub const fn entry_object(value: u64) -> u64 {
     value & ENTRY_OBJECT
 }
@@ -93,7 +93,7 @@ pub fn stored_time(time: Time) -> StoredTime {
     [time.seconds as u64, u64::from(time.nanoseconds)]
 }
 
-/// The time of a change: clients tell changes apart by it, so it is later than the one before.
+/// The time of a change: clients distinguish changes by it, so it is later than the previous one.
 pub fn now_after(before: StoredTime) -> StoredTime {
     let before = time_of(before);
     let next = match before.nanoseconds {

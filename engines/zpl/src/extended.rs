@@ -1,5 +1,5 @@
-//! Extended attributes. Those that are set here are kept among the attributes of their object. Those that a kernel has put into a
-//! directory of their own (`xattr=dir`) are read there, and move when they are set.
+//! Extended attributes. New ones are stored among the attributes of their object. Those that a kernel has stored in a
+//! directory (`xattr=dir`) are read there, and move when they are set.
 
 use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, SetExtended};
 
@@ -11,14 +11,14 @@ use crate::freeing::without_name;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored, Text};
 use crate::records::{Record, append_receipt};
 
-/// Attributes of users are the only ones that protocols know.
+/// Only user attributes are exposed to protocols.
 const PREFIX: &[u8] = b"user.";
-/// Bytes of a name, with the prefix (`XATTR_NAME_MAX` of Linux).
+/// Bytes of a name, including the prefix (`XATTR_NAME_MAX` of Linux).
 const NAME_BYTES_MAX: usize = 255;
 /// Bytes of a value in a file of its own (`XATTR_SIZE_MAX` of Linux).
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Where an attribute is.
+/// The location of an attribute.
 enum Place {
     List(Vec<u8>),
     File { name: Vec<u8>, object: u64 },
@@ -28,7 +28,7 @@ enum Place {
 /// is treated as a user attribute that another system has written without a prefix.
 const OTHER_PREFIXES: [&[u8]; 5] = [PREFIX, b"system.", b"security.", b"trusted.", b"freebsd:"];
 
-/// The names by which an attribute may be kept: that with the prefix, and that of systems without one.
+/// The names under which an attribute may be stored: with the prefix, and without it by other systems.
 fn names_of(full: &[u8]) -> impl Iterator<Item = &[u8]> {
     let bare = &full[PREFIX.len()..];
     let is_of_a_user = !OTHER_PREFIXES.iter().any(|other| bare.starts_with(other));
@@ -55,7 +55,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// Where an attribute is, and the list. Its name has the prefix; that of other systems has none.
+    /// The location of an attribute, and the list. Its name has the prefix, except for one of another system.
     fn find_extended(
         &self,
         object: u64,
@@ -245,7 +245,7 @@ impl<O: Objects> Zpl<O> {
             append_receipt(body, receipt);
         }
         self.change_once(steps, false, receipt)?;
-        // In a record an empty value means that the attribute goes.
+        // An empty value in a record removes the attribute.
         if is_empty {
             self.objects.settle().map_err(failure)?;
         }

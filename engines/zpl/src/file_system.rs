@@ -31,13 +31,13 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const LINKS_MAX: u32 = i32::MAX as u32;
 /// Bytes that one transaction writes.
 pub const WRITE_BYTES_MAX: usize = 1 << 20;
-/// Fewer bytes of contents are sooner copied than lent.
+/// Fewer bytes of contents are copied rather than lent.
 const LENT_BYTES_MIN: usize = 16 << 10;
-/// Bytes of a write that is there whole or not at all: the log has one record for each transaction, and a replay leaves out the beginning of one.
+/// Bytes of an atomic write: the log has one record per transaction, and a replay skips an incomplete one.
 const ATOMIC_WRITE_BYTES: u32 = WRITE_BYTES_MAX as u32;
 /// Bytes of a file.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
-/// Bytes of an access control list, and of where a link leads.
+/// Bytes of an access control list, and of a link's target.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
 /// The offset between a position in a directory and its cookie: protocols reserve low cookies.
 const COOKIE_FIRST: u64 = 16;
@@ -126,7 +126,7 @@ impl<O: Objects> Zpl<O> {
         self.lock_holds().count(object) > 0
     }
 
-    /// The objects that it was made of.
+    /// The objects that implement it.
     pub fn objects(&self) -> &O {
         &self.objects
     }
@@ -135,7 +135,7 @@ impl<O: Objects> Zpl<O> {
         &self.facts
     }
 
-    /// Those of the rest of the log. There are none when no log is replayed.
+    /// The later writes in the rest of the log. Empty outside a replay.
     pub(crate) fn lock_later_writes(&self) -> MutexGuard<'_, LaterWrites> {
         let later = self.later_writes.lock();
         later.unwrap_or_else(PoisonError::into_inner)
@@ -161,7 +161,7 @@ impl<O: Objects> Zpl<O> {
         Ok(stored)
     }
 
-    /// The object that a number has now.
+    /// The object that a number refers to now.
     fn known(&self, object: u64) -> Done<Object> {
         let stored = self.objects.stored(object).map_err(failure)?;
         let node = Node {
@@ -199,7 +199,8 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// Whether contents and attributes of an object may change: a kernel can have fixed them (`chattr +i`, `+a`).
+    /// Whether contents and attributes of an object may change: a kernel may have made them immutable (`chattr +i`,
+    /// `+a`).
     pub(crate) fn check_kept(&self, stored: &Stored) -> Done {
         self.check_flags(stored, flag::IMMUTABLE | flag::APPEND_ONLY)
     }
@@ -213,7 +214,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// A directory that `who` may use so.
+    /// A directory that `who` may use this way.
     pub(crate) fn directory(&self, who: &Identity, node: Node, what: Use) -> Done<Stored> {
         let stored = self.live(node)?;
         self.judged(node.object, &stored, who)?
@@ -232,7 +233,7 @@ impl<O: Objects> Zpl<O> {
         self.check_flags(directory, flag::IMMUTABLE)
     }
 
-    /// Whether the bytes may be a name here.
+    /// Whether the bytes are a valid name.
     pub(crate) fn check_name(&self, name: &[u8]) -> Done {
         check_name(name, NAME_BYTES_MAX)?;
         match self.facts.utf8_only && std::str::from_utf8(name).is_err() {
@@ -241,7 +242,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// The object that a name in a directory means, if there is one.
+    /// The object of a name in a directory, if it exists.
     pub(crate) fn entry(&self, directory: u64, name: &[u8]) -> Done<Option<u64>> {
         match self.objects.look_up(directory, name) {
             Ok(value) => Ok(Some(entry_object(value))),
@@ -361,7 +362,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
         self.check_name(name)?;
         let object = self.entry(directory.object, name)?;
         match self.known(object.ok_or(FileError::NotFound)?) {
-            // It was removed in between.
+            // It was removed concurrently.
             Err(FileError::Stale) => Err(FileError::NotFound),
             known => known,
         }

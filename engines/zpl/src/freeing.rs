@@ -14,11 +14,12 @@ use crate::file_system::Zpl;
 use crate::holds::ToFree;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 
-/// Contents that are freed at once, in bytes, and so many pieces of a file at most: one of which most is holes has large pieces.
+/// Contents that are freed at once, in bytes, and the maximum number of pieces per file: a sparse file has large
+/// pieces.
 const PIECE_BYTES_MIN: u64 = 1 << 30;
 const PIECES_MAX: u64 = 4096;
 
-/// Whether its contents are too many to be freed by one change.
+/// Whether its contents are too large to be freed by one change.
 fn is_long(stored: &Stored) -> bool {
     stored.size > LARGE_BYTES && is_no_directory(stored)
 }
@@ -52,7 +53,7 @@ impl<O: Objects> Zpl<O> {
     /// Removing the last name and releasing the last hold may both call this. The second call finds no object, or a new
     /// one with that number, and leaves it alone.
     pub(crate) fn purge_told(&self, object: u64) {
-        // The next open that may change it does so.
+        // The next writable open does so.
         if self.facts().is_read_only && !self.is_replaying() {
             return;
         }
@@ -119,7 +120,7 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// Has threads of their own free large files from now on, also those that a crash left.
+    /// Starts to free large files on separate threads, including those left by a crash.
     pub fn free_beside(self: &Arc<Self>)
     where
         O: Send + Sync + 'static,
@@ -144,7 +145,7 @@ impl<O: Objects> Zpl<O> {
     /// Frees an object of the list of unlinked ones, together with its extended attributes. The caller guarantees that
     /// no other thread does so concurrently.
     fn purge(&self, object: u64) -> Result<(), ObjectError> {
-        // Until its number may be another object's, or this has failed.
+        // Until its number may be reused, or this has failed.
         let mut going = Some(Going(self, object));
         let mut waiting = vec![object];
         while let Some(object) = waiting.pop() {
@@ -164,7 +165,7 @@ impl<O: Objects> Zpl<O> {
         Ok(())
     }
 
-    /// A directory that goes is empty, but for one of extended attributes: these have no other name.
+    /// A removed directory is empty, except one of extended attributes, which have no other name.
     fn empty(
         &self,
         object: u64,
@@ -264,7 +265,7 @@ impl<O: Objects> Zpl<O> {
                 }
             }
         }
-        // A record of the log may make an object with the number of one that was just freed.
+        // A record of the log may create an object with a number that was just freed.
         match are_freed {
             true => self.objects.settle(),
             false => Ok(()),

@@ -7,13 +7,13 @@ use file_system::Node;
 /// The holds on objects.
 #[derive(Default)]
 pub(crate) struct Holds {
-    /// How often an object is held.
+    /// Hold counts of objects.
     counts: HashMap<u64, u32>,
     /// Objects that are being freed: they cannot be held any more.
     pub(crate) going: HashSet<u64>,
     /// Objects without a name that were held when the file system was closed: their holders acquire them again.
     kept: HashSet<Node>,
-    /// Some object was held since the file system was opened.
+    /// An object was held since the file system was opened.
     were_used: bool,
 }
 
@@ -27,12 +27,13 @@ impl Holds {
         self.kept.contains(&node)
     }
 
-    /// An object of those is held again, or is known to be gone. Whether it was one.
+    /// One of those objects is held again, or is known to be removed. Returns whether it was one.
     pub(crate) fn take_kept(&mut self, node: Node) -> bool {
         self.kept.remove(&node)
     }
 
-    /// The objects that are held. Where none was held since the file system was opened, as by a look at its names, also those of before.
+    /// The held objects. If none was held since the file system was opened, for example by a short visit of its names,
+    /// this includes the earlier ones.
     pub(crate) fn all(&self) -> (Vec<u64>, Vec<Node>) {
         let kept = self.kept.iter().filter(|_| !self.were_used);
         (
@@ -41,7 +42,7 @@ impl Holds {
         )
     }
 
-    /// Holds an object. False if it is being freed.
+    /// Holds an object. Returns false if it is being freed.
     pub(crate) fn hold(&mut self, object: u64) -> bool {
         self.were_used = true;
         if self.going.contains(&object) {
@@ -68,7 +69,7 @@ impl Holds {
         self.counts.get(&object).copied().unwrap_or(0)
     }
 
-    /// The object has no name, and is to be freed, unless it is held. False if nothing is to be done about it.
+    /// The object has no name, and is to be freed unless it is held. Returns false if there is nothing to do.
     pub(crate) fn goes(&mut self, object: u64) -> bool {
         !self.counts.contains_key(&object) && self.going.insert(object)
     }

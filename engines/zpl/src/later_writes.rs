@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::records::Record;
 
-/// Those of a log that were not replayed yet: of each file first byte and end, in the order of the log.
+/// The writes of a log that were not replayed yet: for each file first byte and end, in the order of the log.
 #[derive(Debug, Default)]
 pub(crate) struct LaterWrites(HashMap<u64, VecDeque<(u64, u64)>>);
 
@@ -34,7 +34,7 @@ impl LaterWrites {
         }
     }
 
-    /// The parts of a range of a file that none of them is about, as first byte and end. `None`: that is all of it.
+    /// The parts of a range of a file that none of them covers, as first byte and end. `None`: the whole range.
     pub(crate) fn parts(&self, object: u64, from: u64, end: u64) -> Option<Vec<(u64, u64)>> {
         let writes = self.0.get(&object)?;
         let mut touched: Vec<_> = writes
@@ -59,7 +59,8 @@ impl LaterWrites {
         Some(parts)
     }
 
-    /// The runs of whole blocks of a range that none of them is about. The range begins with a block, and its last one may end later.
+    /// The runs of whole blocks of a range that none of them covers. The range starts at a block, and its last block
+    /// may extend past it.
     pub(crate) fn runs(
         &self,
         object: u64,
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(runs(0, 75), [(0, 10), (30, 40), (50, 75)]);
         assert_eq!(runs(40, 50), []);
         assert_eq!(runs(50, 75), [(50, 75)]);
-        // Only those count that are still to come.
+        // Only later writes count.
         later.pass(&records[0]);
         assert_eq!(later.parts(5, 0, 20), Some(vec![(0, 15)]));
         later.pass(&records[1]);

@@ -7,7 +7,7 @@
 //! and all other extended attributes are preserved. Reads do not update access times. Quotas of users, groups and
 //! projects are read when the file system is opened.
 //!
-//! Names are changed one change after the other in a file system; contents of different files side by side.
+//! Changes of names are serialised in a file system; contents of different files can change concurrently.
 
 #![forbid(unsafe_code)]
 

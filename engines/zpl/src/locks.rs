@@ -7,7 +7,7 @@ use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-/// Objects share so many locks.
+/// Number of locks that objects share.
 const SHARDS: usize = 256;
 
 /// See the module.
@@ -18,7 +18,7 @@ pub struct ObjectLocks {
 #[derive(Default)]
 struct Shard {
     lock: RwLock<()>,
-    /// Loans of contents. There are no more of them while `lock` is held for a change.
+    /// Loans of contents. None is added while `lock` is held for a change.
     lent: Mutex<u32>,
     given_back: Condvar,
 }
@@ -42,7 +42,7 @@ impl ObjectLocks {
     }
 
     fn shard(object: u64) -> usize {
-        // Numbers follow each other: neighbours get different locks.
+        // Numbers follow each other: adjacent ones get different locks.
         usize::try_from(object % SHARDS as u64).unwrap_or(0)
     }
 
@@ -52,7 +52,7 @@ impl ObjectLocks {
         shard.lock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For lending contents, by whom has the lock for reading them.
+    /// For lending contents, by a holder of the read lock.
     pub fn lend(self: &Arc<Self>, object: u64, _reading: &RwLockReadGuard<'_, ()>) -> Lending {
         let shard = Self::shard(object);
         *self.shards[shard].lent() += 1;
@@ -65,7 +65,7 @@ impl ObjectLocks {
     /// For changing all of `objects`.
     pub fn change(&self, objects: &[u64]) -> Changing<'_> {
         let mut shards: Vec<usize> = objects.iter().copied().map(Self::shard).collect();
-        // In one order, or two changes could wait for each other.
+        // In one order, to prevent a deadlock of two changes.
         shards.sort_unstable();
         shards.dedup();
         let lock = |shard: usize| {

@@ -8,19 +8,19 @@ use block_device::ReadLoan;
 /// Why the pool failed a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// There is no such object, entry or attribute.
+    /// The object, entry or attribute does not exist.
     #[error("there is no such object")]
     Missing,
-    /// The entry, or the number of an object, is taken.
+    /// The entry, or the number of an object, exists.
     #[error("it is there already")]
     Exists,
     /// The pool, or the dataset's quota, is full.
     #[error("no space")]
     NoSpace,
-    /// A quota of the dataset is used up.
+    /// A quota of the dataset is exceeded.
     #[error("the quota is used up")]
     Quota,
-    /// Nothing can be changed.
+    /// It is read-only.
     #[error("read-only")]
     ReadOnly,
     /// The key of the dataset is not loaded.
@@ -42,31 +42,31 @@ pub enum ObjectError {
 pub struct Facts {
     /// Version of the POSIX layer's format.
     pub version: u64,
-    /// Stays with the dataset.
+    /// Stable for the dataset.
     pub identity: u64,
-    /// Of a snapshot its number in the pool, else 0.
+    /// For a snapshot, its number in the pool, otherwise 0.
     pub snapshot: u64,
     /// The root directory.
     pub root: u64,
-    /// The list of objects that lost their last name.
+    /// The list of unlinked objects.
     pub unlinked: u64,
-    /// The object with receipts; 0: there is none.
+    /// The object with receipts; 0 if there is none.
     pub receipts: u64,
-    /// How names are normalized; 0: not at all.
+    /// How names are normalized; 0 for none.
     pub normalization: u64,
-    /// Whether names have to be UTF-8.
+    /// Whether names must be UTF-8.
     pub utf8_only: bool,
-    /// Whether the case of names matters; 0: it does.
+    /// Whether names are case-insensitive; 0: case-sensitive.
     pub case_sensitivity: u64,
     /// Whether access control lists of POSIX are in effect.
     pub has_posix_acls: bool,
-    /// Whether attributes have the form of version 5.
+    /// Whether attributes have the format of version 5.
     pub has_system_attributes: bool,
-    /// Nothing can be changed but by the replay of a log.
+    /// Only the replay of a log can change it.
     pub is_read_only: bool,
-    /// Nor can a log be replayed.
+    /// A log cannot be replayed either.
     pub is_fixed: bool,
-    /// An intent log has to be replayed first.
+    /// An intent log must be replayed first.
     pub log_waits: bool,
     /// The log was written by a host of the other byte order.
     pub log_is_foreign: bool,
@@ -95,15 +95,15 @@ pub struct Stored {
     pub device: u64,
     /// The directory of extended attributes.
     pub extended: u64,
-    /// Which of the above there are.
+    /// The attributes that are present.
     pub has: Has,
-    /// Bytes of a block; of a new object, of its first one, or 0.
+    /// Bytes of a block; for a new object, of its first one, or 0.
     pub block_size: u64,
-    /// Number of the last block that it has had: 0 if it has had only one.
+    /// Number of its last block; 0 if it has only one.
     pub last_block: u64,
     /// Bytes on disk.
     pub space: u64,
-    /// Places in the table of objects.
+    /// Slots in the dnode object.
     pub slots: u64,
 }
 
@@ -139,7 +139,7 @@ impl Has {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are in it.
+    /// Whether it includes all of `other`.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -154,7 +154,7 @@ impl fmt::Debug for Has {
 /// Attributes of variable length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     Link,
     /// The entries of the access control list.
     Acl,
@@ -172,7 +172,7 @@ pub enum OnMode {
     GroupMask,
     /// Entries that name users and groups stay.
     Passthrough,
-    /// The mode of an object with a list is not set.
+    /// The mode of an object with a list cannot be set.
     Restricted,
 }
 
@@ -183,10 +183,10 @@ pub enum Inheriting {
     Discard,
     /// The deny entries.
     NoAllow,
-    /// All, but no right to change list and owner.
+    /// All entries, except for the rights to change list and owner.
     #[default]
     Restricted,
-    /// All, and no mode of its own.
+    /// All entries, and no mode of its own.
     Passthrough,
     /// Like passthrough, but files are executable only if the requested mode is.
     PassthroughX,
@@ -203,21 +203,21 @@ pub struct Settings {
     pub has_lists: bool,
 }
 
-/// One step of a change. Names have no NUL.
+/// One step of a change. Names contain no NUL.
 #[derive(Clone, Debug)]
 pub enum Step<'a> {
     /// Creates an object. A generation of 0 becomes the transaction group.
     Make {
-        /// The number that it has to have.
+        /// The required number.
         claims: Option<u64>,
         /// Its attributes.
         stored: &'a Stored,
         /// Its access control list.
         acl: &'a [u8],
-        /// Of a symbolic link where it leads.
+        /// The target of a symbolic link.
         link: Option<&'a [u8]>,
     },
-    /// Sets those attributes of `stored` that it has.
+    /// Sets the attributes that are present in `stored`.
     Set {
         /// The object.
         object: u64,
@@ -226,7 +226,7 @@ pub enum Step<'a> {
         /// The access control list, if it changes.
         acl: Option<Vec<u8>>,
     },
-    /// Enters a name into a directory.
+    /// Adds a name to a directory.
     Enter {
         /// The directory.
         directory: u64,
@@ -234,9 +234,9 @@ pub enum Step<'a> {
         name: &'a [u8],
         /// The entry. The number of the object that an earlier step has created is added.
         value: u64,
-        /// Whether that is so.
+        /// Whether that applies.
         is_new: bool,
-        /// Whether the name may be taken.
+        /// Whether the name may exist.
         replaces: bool,
     },
     /// Removes a name from a directory.
@@ -246,7 +246,7 @@ pub enum Step<'a> {
         /// The name.
         name: &'a [u8],
     },
-    /// Adds an object to the list of those without a name.
+    /// Adds an object to the list of unlinked ones.
     Unlink {
         /// Which.
         object: u64,
@@ -256,7 +256,7 @@ pub enum Step<'a> {
         /// Which.
         object: u64,
     },
-    /// Frees an object and all that it has.
+    /// Frees an object with all its blocks.
     Free {
         /// Which.
         object: u64,
@@ -288,7 +288,7 @@ pub enum Step<'a> {
         /// The list.
         list: &'a [u8],
     },
-    /// Lets a range have blocks that another file has, too.
+    /// Lets a range share blocks with another file.
     Clone {
         /// The object.
         object: u64,
@@ -309,7 +309,7 @@ pub enum Step<'a> {
         body: Vec<u8>,
         /// Whether it is about the object that an earlier step has created.
         is_new: bool,
-        /// Of a write the generation of the file; 0: its bytes are in the body already.
+        /// For a write, the generation of the file; 0 if its bytes are in the body already.
         generation: u64,
     },
 }
@@ -317,7 +317,7 @@ pub enum Step<'a> {
 /// The result of a change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// The object that was made, or 0.
+    /// The created object, or 0.
     pub object: u64,
     /// The transaction group.
     pub group: u64,
@@ -348,18 +348,18 @@ pub trait Objects: Send + Sync {
     fn text(&self, object: u64, which: Text, bytes_max: usize) -> Result<Vec<u8>, ObjectError>;
     /// The entry of a name in a directory.
     fn look_up(&self, directory: u64, name: &[u8]) -> Result<u64, ObjectError>;
-    /// Visits entries from `cursor` on until `visit` does not take one. Whether the last one was taken.
+    /// Visits entries from `cursor` on until `visit` refuses one. Returns whether the last one was accepted.
     fn list(
         &self,
         directory: u64,
         cursor: u64,
         visit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<bool, ObjectError>;
-    /// How many entries a directory has.
+    /// The number of entries of a directory.
     fn count(&self, directory: u64) -> Result<u64, ObjectError>;
     /// Reads contents. Ranges that were never written are zeros.
     fn read(&self, object: u64, offset: u64, into: &mut [u8]) -> Result<(), ObjectError>;
-    /// The same, of so many bytes, which are appended to `onto`. Nothing is appended by a read that fails.
+    /// Like `read`, for this many bytes, which are appended to `onto`. A failed read appends nothing.
     fn read_onto(
         &self,
         object: u64,
@@ -384,11 +384,11 @@ pub trait Objects: Send + Sync {
     fn space(&self) -> Result<[u64; 4], ObjectError>;
     /// Bytes of a block of a large file.
     fn record_size(&self) -> u64;
-    /// Settings, as they are now.
+    /// The current settings.
     fn settings(&self) -> Settings {
         Settings::default()
     }
-    /// Performs steps: all or none. `frees`: although there is no space.
+    /// Applies steps: all or none. `frees`: even if there is no space.
     fn change(&self, steps: &[Step<'_>], frees: bool) -> Result<Outcome, ObjectError>;
     /// Punches a hole; `None`: up to the end. After a crash part of it may be done.
     fn free(&self, object: u64, offset: u64, length: Option<u64>) -> Result<(), ObjectError>;
@@ -399,9 +399,10 @@ pub trait Objects: Send + Sync {
     fn make_receipts(&self) -> Result<u64, ObjectError>;
     /// Blocks until all earlier changes are in a synced transaction group.
     fn settle(&self) -> Result<(), ObjectError>;
-    /// Visits the records that have to be replayed.
+    /// Visits the records that must be replayed.
     fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
-    /// The next object after one, of whatever kind: those that are no file, directory or the like have no attributes.
+    /// The next object after one, of any type: objects other than files, directories and similar ones have no
+    /// attributes.
     fn next_object(&self, after: u64) -> Result<Option<u64>, ObjectError>;
     /// Replays the log. The visitor applies one change with a [`Step::Log`] for each record.
     fn replay_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;

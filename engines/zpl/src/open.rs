@@ -109,8 +109,8 @@ impl<O: Objects> Zpl<O> {
         Self::open_again(objects, [])
     }
 
-    /// The same of one that was closed while these objects without a name were held. They stay until they are held and released again, or
-    /// until the file system is opened without them.
+    /// Like `open`, for one that was closed while these objects without a name were held. They stay until they are held
+    /// and released again, or until the file system is opened without them.
     pub fn open_again(objects: O, held: impl IntoIterator<Item = Node>) -> Result<Self, OpenError> {
         let facts = objects.facts();
         check(&facts)?;

@@ -7,11 +7,11 @@ use crate::reader::Reader;
 /// Optional attributes that were set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Flags that are set or cleared, as they are stored: which, and those of them that are set.
+    /// Flags that are set or cleared, in their stored form: the mask, and the values.
     pub flags: [u64; 2],
     /// The project.
     pub project: Option<u64>,
-    /// When it was made.
+    /// The creation time.
     pub created: Option<StoredTime>,
 }
 
@@ -35,7 +35,7 @@ const FLAGS: [(u64, u64); 15] = [
 ];
 const CREATED: u64 = 0x1;
 const PROJECT: u64 = 0x4_0000;
-/// The number of no project (`ZFS_INVALID_PROJID`).
+/// The number for no project (`ZFS_INVALID_PROJID`).
 const NO_PROJECT: u64 = u64::MAX;
 /// 32-bit words of the map of optional attributes (`XVA_MAPSIZE`).
 const MAP_WORDS: u64 = 3;

@@ -1,4 +1,4 @@
-//! From an object back to its name.
+//! Finds the path of an object.
 
 use crate::convert::entry_object;
 use crate::objects::Objects;

@@ -10,7 +10,7 @@ use crate::objects::{Has, ObjectError, Objects, Stored};
 /// The master node, which refers to the lists.
 const MASTER_NODE: u64 = 1;
 
-/// A kind of owner: where its use is counted, and its lists of bytes and of objects.
+/// A kind of owner: where its usage is counted, and its lists of limits in bytes and in objects.
 struct Kind {
     used: u64,
     bytes: &'static [u8],
@@ -34,7 +34,7 @@ const PROJECTS: Kind = Kind {
 };
 const KINDS: [Kind; 3] = [USERS, GROUPS, PROJECTS];
 
-/// The lists that a file system has, by [`KINDS`]: of bytes and of objects.
+/// The lists of a file system, by [`KINDS`]: of bytes and of objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quotas([[Option<u64>; 2]; 3]);
 

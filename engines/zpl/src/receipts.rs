@@ -7,7 +7,7 @@ use file_system::{Place, Receipt};
 
 use crate::objects::{ObjectError, Objects, Step};
 
-/// Entries: more than a few clients have requests under way.
+/// Entries: more than the requests in flight of a few clients.
 const ENTRIES_MAX: u32 = 1 << 14;
 /// Entries that one client can use after a start before its oldest one is reused: more than its requests in flight. A
 /// client that changes much does not evict the entries of clients that reconnect for their replies. A session has no
@@ -15,7 +15,7 @@ const ENTRIES_MAX: u32 = 1 << 14;
 const ENTRIES_PER_CLIENT_MAX: usize = 256;
 /// A receipt; its last number is not zero.
 const ENTRY_BYTES: usize = Receipt::BYTES;
-/// Bytes that are read at a time. Where so many are not used, there are no more.
+/// Bytes that are read at a time. After this many unused ones, no used ones follow.
 const READ_BYTES: usize = 64 << 10;
 
 /// The session, or the address, of a slot.
@@ -28,11 +28,11 @@ fn client_of(place: &Place) -> Client {
 /// The receipts by slot, and their order of age.
 #[derive(Default)]
 pub(crate) struct Receipts {
-    /// The object; 0: there is none yet.
+    /// The object; 0 if it does not exist yet.
     object: u64,
     places: HashMap<Place, Kept>,
     by_age: BTreeMap<u64, Place>,
-    /// The ages of those that were kept since the start.
+    /// The ages of the receipts that were stored since the start.
     by_client: HashMap<Client, BTreeSet<u64>>,
     next_age: u64,
     /// The first entry that was never used.
@@ -46,13 +46,13 @@ pub(crate) struct Receipts {
 struct Kept {
     entry: u32,
     age: u64,
-    /// Nothing before the first change is made.
+    /// Empty before the first change.
     receipt: Option<Receipt>,
-    /// Changes that are being made.
+    /// Changes in progress.
     under_way: u32,
 }
 
-/// A receipt that is about to be kept.
+/// A receipt that is about to be stored.
 pub(crate) struct Noted {
     object: u64,
     entry: u32,
@@ -73,7 +73,7 @@ impl Noted {
 }
 
 impl Receipts {
-    /// Those of an object.
+    /// The receipts of an object.
     pub(crate) fn read<O: Objects>(objects: &O, object: u64) -> Result<Self, ObjectError> {
         let mut receipts = Self {
             object,
@@ -109,7 +109,7 @@ impl Receipts {
         is_used
     }
 
-    /// Prepares to keep a receipt. It must be [ended](Self::end).
+    /// Prepares to store a receipt. It must be [ended](Self::end).
     pub(crate) fn note<O: Objects>(
         &mut self,
         objects: &O,
@@ -126,7 +126,7 @@ impl Receipts {
         })
     }
 
-    /// The change of a receipt was made, or failed.
+    /// The change of a receipt completed or failed.
     pub(crate) fn end(&mut self, noted: &Noted, is_made: bool) {
         self.finish(noted.entry, noted.receipt, is_made);
     }
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(receipts.by_age.len(), ENTRIES_MAX as usize);
     }
 
-    /// Places of an address, one for each of its calls; or slots of a session.
+    /// The slots of an address, one for each of its calls, or slots of a session.
     fn receipt_of(client: u8, number: u32) -> Receipt {
         let mut place = [client; 20];
         place[16..].copy_from_slice(&number.to_be_bytes());

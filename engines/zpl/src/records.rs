@@ -54,7 +54,7 @@ pub mod set {
 
 /// Bytes of a block pointer.
 pub(crate) const POINTER_BYTES: usize = 128;
-/// The lower bits of an object's number in a record; above are its places in the table of objects, less one.
+/// The lower bits of an object's number in a record; above are its dnode slots, less one.
 const OBJECT_BITS: u32 = 48;
 const SLOTS_SHIFT: u32 = 56;
 /// The bits above an owner or a group: the domain of ids that only an identity mapper can resolve.
@@ -67,7 +67,7 @@ pub struct Creation<'a> {
     pub directory: u64,
     /// 0 in a record to be logged: the transaction inserts it.
     pub object: u64,
-    /// Places in the table of objects.
+    /// Dnode slots.
     pub slots: u64,
     pub mode: u64,
     pub uid: u64,
@@ -77,11 +77,11 @@ pub struct Creation<'a> {
     pub crtime: [u64; 2],
     pub device: u64,
     pub name: &'a [u8],
-    /// Of a symbolic link where it leads.
+    /// The target of a symbolic link.
     pub link: Option<&'a [u8]>,
     /// The optional attributes set with it.
     pub options: Option<Options>,
-    /// An access control list that came with it, of entries of 12 bytes.
+    /// An access control list passed at the creation, of entries of 12 bytes.
     pub list: Option<&'a [u8]>,
 }
 
@@ -100,12 +100,12 @@ pub struct Setting {
     pub options: Options,
 }
 
-/// Where the bytes of a write are.
+/// The location of the bytes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bytes<'a> {
     /// In the record. Empty until the bytes are read.
     Here(&'a [u8]),
-    /// They are those of a whole block, which the library puts behind the record for a replay.
+    /// They are those of a whole block, which the library appends to the record for a replay.
     Block(&'a [u8]),
 }
 
@@ -130,7 +130,7 @@ pub enum Record<'a> {
         from: (u64, &'a [u8]),
         to: (u64, &'a [u8]),
     },
-    /// Two names change places.
+    /// Two names are exchanged.
     Exchange {
         from: (u64, &'a [u8]),
         to: (u64, &'a [u8]),
@@ -156,7 +156,7 @@ pub enum Record<'a> {
         offset: u64,
         length: u64,
     },
-    /// A range becomes a hole; a length of 0 cuts the file there.
+    /// A range becomes a hole; a length of 0 truncates the file there.
     Truncate {
         object: u64,
         offset: u64,
@@ -174,7 +174,7 @@ pub enum Record<'a> {
         name: &'a [u8],
         value: &'a [u8],
     },
-    /// A range gets blocks that another file has, too.
+    /// A range gets shared blocks of another file.
     Clone {
         object: u64,
         offset: u64,
@@ -188,7 +188,7 @@ pub enum Record<'a> {
 /// Why a record cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// This crate has no replay for it.
+    /// This crate cannot replay it.
     #[error("a record of type {kind} cannot be replayed here")]
     Unsupported {
         /// Its type.
@@ -212,13 +212,13 @@ const fn object_of(word: u64) -> u64 {
 /// values by their length, and ignores bytes after them.
 const RECEIPT_MARK: &[u8; 8] = b"bhreceip";
 
-/// Puts the receipt of a change behind its record.
+/// Appends the receipt of a change to its record.
 pub fn append_receipt(body: &mut Vec<u8>, receipt: &Receipt) {
     body.extend(RECEIPT_MARK);
     body.extend(receipt.to_bytes());
 }
 
-/// The receipt behind a record, if there is one. The record is whole.
+/// The receipt after a record, if there is one. The record is complete.
 pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
     let (words, names) = match kind {
         kind::CREATE | kind::MKDIR => (9, 1),
@@ -553,7 +553,7 @@ impl Writer {
         self.bytes(name).bytes(&[0])
     }
 
-    /// A list, filled up to whole words.
+    /// A list, padded to 8 bytes.
     fn list(self, list: &[u8]) -> Self {
         let padding = list.len().next_multiple_of(8) - list.len();
         self.bytes(list).bytes(&[0; 8][..padding])
@@ -615,7 +615,7 @@ impl Record<'_> {
         (uid | gid) >> DOMAIN_SHIFT != 0
     }
 
-    /// Type and body of a record for the log. Of a write the bytes are fetched later.
+    /// Type and body of a record for the log. The bytes of a write are fetched later.
     pub fn encode(&self) -> (u64, Vec<u8>) {
         let empty = Writer::default();
         let (kind, writer) = match self {

@@ -42,7 +42,7 @@ impl Losing {
         }
     }
 
-    /// The steps that take the name's share of it.
+    /// The steps that remove the name.
     fn steps(&self) -> (bool, Vec<Step<'static>>) {
         let after = self.after();
         let mut steps = vec![Step::Set {
@@ -61,7 +61,7 @@ impl Losing {
 }
 
 impl<O: Objects> Zpl<O> {
-    /// The object that a name means, if `who` may take the name away. The names are locked.
+    /// The object of a name, if `who` may remove the name. The names are locked.
     fn losing(
         &self,
         who: &Identity,
@@ -166,7 +166,7 @@ impl<O: Objects> Zpl<O> {
         Ok((changed(parent, &set)?, is_last.then_some(losing.object)))
     }
 
-    /// Whether `directory` is `ancestor` or lies in it.
+    /// Whether `directory` is `ancestor` or a descendant of it.
     fn is_within(&self, mut directory: u64, ancestor: u64) -> Done<bool> {
         for _ in 0..DEPTH_MAX {
             if directory == ancestor {
@@ -283,7 +283,7 @@ impl<O: Objects> Zpl<O> {
         Ok(replaced)
     }
 
-    /// Performs a rename that was checked.
+    /// Applies a checked rename.
     fn rename_all(
         &self,
         names: &Names<'_>,

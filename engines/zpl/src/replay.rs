@@ -186,7 +186,7 @@ fn there<O: Objects>(zpl: &Zpl<O>, object: u64) -> Result<Stored, ObjectError> {
     }
 }
 
-/// Contents and attributes of a file that a later record removes, and that is gone already.
+/// Contents and attributes of a file that a later record removes, and that is already removed.
 fn skip(found: Result<Stored, ObjectError>) -> Done {
     match found {
         Err(ObjectError::Missing) | Ok(_) => Ok(()),
@@ -206,8 +206,8 @@ fn node<O: Objects>(zpl: &Zpl<O>, object: u64) -> Done<Node> {
     Ok(of(object, &stored))
 }
 
-/// The list of a record. One without an entry is obeyed: earlier releases logged such lists. One of more entries than any system sets is
-/// none that was set, and may be longer than an object has room for.
+/// The list of a record. One without an entry is accepted: earlier releases logged such lists. One with more entries
+/// than any system sets cannot have been set, and may not fit into an object.
 fn logged_list(bytes: &[u8]) -> Done<Vec<Entry>> {
     let list = acl::decode_logged(bytes).ok_or(FileError::Invalid)?;
     match list.len() > ENTRIES_MAX {
@@ -226,7 +226,7 @@ fn create<O: Objects>(
     make_way(zpl, new)?;
     let directory = node(zpl, new.directory)?;
     if let Some(to) = renamed {
-        // A crash in between has renamed it already, and noted nothing.
+        // A crash in between has renamed it already, without noting the replay.
         let is_done = zpl.entry(new.directory, new.name)?.is_none();
         if !is_done {
             let to = (node(zpl, to.0)?, to.1);
@@ -381,7 +381,7 @@ fn write<O: Objects>(
     let _changing = zpl.locks.change(&[object]);
     let (offset, bytes) = match bytes {
         Bytes::Here(bytes) => (range.0, bytes),
-        // All of the block that the file had then; its end may be behind the file's.
+        // All of the block at that time; it may extend past the end of the file.
         Bytes::Block(bytes) if bytes.len() as u64 > range.1 => {
             (range.0 - range.0 % bytes.len() as u64, bytes)
         }
@@ -424,7 +424,7 @@ fn truncate<O: Objects>(zpl: &Zpl<O>, node: Node, size: u64, offset: u64, length
     }
 }
 
-/// Flags, a project, and when it was made. The change of the other attributes notes that the record was replayed.
+/// Flags, a project, and the creation time. The change of the other attributes notes that the record was replayed.
 fn set_optional<O: Objects>(zpl: &Zpl<O>, record: &Setting, stored: &Stored) -> Done {
     if record.mask & set::OPTIONS == 0 {
         return Ok(());
@@ -466,5 +466,5 @@ fn wanted(record: &Setting) -> SetAttributes {
     }
 }
 
-// A replayed object has all that a new one has.
+// A replayed object has all attributes of a new one.
 const _: () = assert!(Has::NEW.has(Has::GENERATION));

@@ -6,7 +6,7 @@
 
 use crate::records::Record;
 
-/// A write of which not all was seen yet.
+/// An incomplete write.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     object: u64,
@@ -55,8 +55,8 @@ impl UnfinishedWrite {
         self.seen += 1;
     }
 
-    /// Whether a record that is to be replayed is of that write. A replay may pass over records of files that are gone: it then leaves
-    /// nothing out.
+    /// Whether a record to be replayed belongs to that write. A replay may skip records of removed files: then it skips
+    /// no other record.
     pub(crate) fn leaves_out(&self, record: &Record<'_>) -> bool {
         let is_write = matches!(record, Record::Write { .. });
         is_write && self.begun.is_some_and(|begun| self.passed >= begun.first)
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Which records of a log are left out. Each is visited twice, as one that failed.
+    /// Which records of a log are skipped. Each is visited twice, as a failed one is.
     fn left_out(log: &[Record<'_>]) -> Vec<usize> {
         let mut unfinished = UnfinishedWrite::default();
         log.iter().for_each(|record| unfinished.see(record));

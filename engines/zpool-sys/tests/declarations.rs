@@ -80,13 +80,14 @@ fn split(list: &str) -> Vec<String> {
     parts
 }
 
-/// `name: type` pairs of a list of arguments or members.
+/// `name: type` pairs of a list of arguments or members. type` pairs of a list of arguments or
+/// members.
 fn typed(list: &str) -> Vec<(String, String)> {
     split(&list.replace("pub ", ""))
         .iter()
         .map(|part| {
             let (name, kind) = part.split_once(':').expect("name: type");
-            // A function pointer's own return type has to stay out of the way.
+            // A function pointer's own return type must not be split.
             let kind = kind.split("->").next().unwrap_or(kind);
             (name.trim().to_owned(), c_type(kind))
         })

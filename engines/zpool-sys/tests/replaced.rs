@@ -21,7 +21,7 @@ fn names(lines: &[String]) -> BTreeSet<&str> {
     last.filter_map(|name| name.split('@').next()).collect()
 }
 
-/// Names of the library's relocations; the addend comes last in their lines.
+/// Names of the library's relocations; the addend is last in their lines.
 fn called_by_the_linker(lines: &[String]) -> BTreeSet<&str> {
     let named = lines.iter().filter(|line| line.contains(" + "));
     let before = named.filter_map(|line| line.rsplit_once(" + ")?.0.split_whitespace().last());

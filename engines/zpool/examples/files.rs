@@ -129,7 +129,9 @@ struct Words<'a>(std::str::SplitWhitespace<'a>);
 
 impl<'a> Words<'a> {
     fn word(&mut self) -> Result<&'a str, String> {
-        self.0.next().ok_or_else(|| "an argument is missing".to_owned())
+        self.0
+            .next()
+            .ok_or_else(|| "an argument is missing".to_owned())
     }
 
     fn number(&mut self) -> Result<u64, String> {

@@ -1,5 +1,4 @@
-//! The engine's ciphers: which code encrypts the blocks of datasets, and a way to measure and
-//! check it.
+//! The engine's ciphers: the implementation that encrypts the blocks of datasets, and a way to benchmark and verify it.
 //!
 //! Speeds up AES-GCM: the implementation in OpenZFS does not use all instructions of the processor. At the start it is
 //! benchmarked against that of `ring`, and the faster one is used from then on. Both produce the same output.
@@ -18,19 +17,19 @@ use crate::runtime::Engine;
 pub const IV_BYTES: usize = sys::BH_IV_BYTES as usize;
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = sys::BH_TAG_BYTES as usize;
-/// Length of the runs that decide which code is used: a block of a volume.
+/// Length of the runs that select the implementation: a block of a volume.
 const SAMPLE_BYTES: usize = 16 << 10;
-/// Runs of each; the quickest counts, since other programs can only slow one down.
+/// Runs of each; the fastest counts, since other processes can only slow one down.
 const SAMPLES: usize = 5;
 
-/// How blocks depend on each other.
+/// The mode of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Counter mode with an authentication code: the mode of encrypted datasets.
     Gcm,
-    /// The older one with an authentication code.
+    /// CCM.
     Ccm,
-    /// The bare block cipher, block by block. No dataset is encrypted so.
+    /// ECB, which no dataset uses.
     Ecb,
 }
 
@@ -39,17 +38,17 @@ pub enum Mode {
 pub enum Code {
     /// The one that encrypts datasets in this process.
     InUse,
-    /// The one that OpenZFS brings.
+    /// The implementation in OpenZFS.
     OpenZfs,
 }
 
 /// A key schedule, in the form that the engine holds for a dataset. Wiped when dropped.
 pub struct Cipher(NonNull<sys::bh_cipher>);
 
-/// Why a block was not decrypted.
+/// Why a block could not be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CipherError {
-    /// The tag does not fit: another key, or changed bytes.
+    /// The tag does not match: a different key, or changed bytes.
     #[error("the authentication tag does not fit")]
     Tag,
     /// The engine does not support it, or the lengths are wrong.
@@ -87,7 +86,7 @@ impl Cipher {
         NonNull::new(raw).map(Self).ok_or(CipherError::Refused)
     }
 
-    /// Encrypts `input` to `out`, which is as long, and returns the tag.
+    /// Encrypts `input` to `out`, which has the same length, and returns the tag.
     pub fn encrypt(
         &mut self,
         iv: &[u8; IV_BYTES],
@@ -115,7 +114,7 @@ impl Cipher {
         Ok(tag)
     }
 
-    /// Decrypts `input` to `out`, which is as long, if the tag fits.
+    /// Decrypts `input` to `out`, which has the same length, if the tag matches.
     pub fn decrypt(
         &mut self,
         iv: &[u8; IV_BYTES],
@@ -163,7 +162,7 @@ unsafe fn lent<'a>(data: *const u8, bytes: u64) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data, bytes as usize) }
 }
 
-/// As [`lent`], to be written.
+/// Like [`lent`], writable.
 ///
 /// # Safety
 /// As for [`lent`], and without other readers.
@@ -209,7 +208,7 @@ unsafe extern "C" fn seal(
         )
     };
     let sealed = ready(key).and_then(|key| {
-        // The engine never encrypts with one twice under a key.
+        // The engine never uses one twice with the same key.
         let nonce = aead::Nonce::try_assume_unique_for_key(iv).ok()?;
         key.seal_in_place_separate_tag(nonce, aead::Aad::from(aad), data)
             .ok()
@@ -264,8 +263,7 @@ static RING: sys::bh_gcm = sys::bh_gcm {
     bg_open: open,
 };
 
-/// Has the engine use the code that is quicker here. A choice that cannot be made leaves the
-/// engine's own.
+/// Selects the faster implementation in the engine. Without a valid choice the engine's own one stays.
 pub(crate) fn choose() {
     // SAFETY: the library runs; the installed table is static.
     unsafe { sys::bh_gcm_install(&RING) };

@@ -1,4 +1,4 @@
-//! Why the engine does not start, and the errors of the seam.
+//! Errors of the engine's start and of the seam.
 
 use std::ffi::CStr;
 
@@ -70,7 +70,7 @@ pub enum EngineError {
     Library(#[source] SystemError),
 }
 
-/// Text that the library holds for ever.
+/// Text that the library never frees.
 ///
 /// # Safety
 /// `text` is NULL or a NUL-terminated string that is never freed.

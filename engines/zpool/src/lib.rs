@@ -7,8 +7,8 @@
 //! * [`keys`] are those of encrypted datasets, [`crypto`] is their cipher.
 //! * [`device`] is the driver through which the library reaches disks.
 //!
-//! All functions that take time say so in their names or documentation; none may be called from
-//! an asynchronous executor's thread.
+//! All functions that block are documented as such; none may be called from an asynchronous
+//! executor's thread.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -63,7 +63,7 @@ fn describe() -> String {
     )
 }
 
-/// The very build that was there at compile time fits, and another build of the same version if it is Debian's.
+/// The build that was present at compile time is valid, and another build of the same version if it is Debian's.
 fn fits(
     known: Build<'_>,
     loaded: Build<'_>,

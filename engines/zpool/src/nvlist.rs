@@ -51,8 +51,8 @@ fn c_name(name: &str) -> CString {
     CString::new(name).expect("names of entries are our own constants or checked names")
 }
 
-/// The library's lists fail to grow only when memory is exhausted, on which the whole process
-/// depends; and to be packed only when they are malformed, which would be our own mistake.
+/// The library's lists fail to grow only when memory is exhausted, which is fatal for the process;
+/// and to be packed only when they are malformed, which would be a bug here.
 fn must(code: c_int, doing: &str) {
     assert!(code == 0, "nvlist: {doing}: error {code}");
 }

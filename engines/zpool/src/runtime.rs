@@ -1,4 +1,4 @@
-//! The ZFS library, which exists once per process: its tunables, its identity, its start.
+//! The ZFS library, which exists once per process: its tunables, its identity, and its start.
 //!
 //! The library blocks no signals and survives no fork: [`Engine::start`] starts its threads with
 //! all signals blocked, so that the signal handling of the process is unaffected; the process must
@@ -26,7 +26,7 @@ const TXG_TIMEOUT_S_MAX: u32 = 60;
 /// MMP writes of a pool with `multihost=on` within the silence after which its owner abandons it.
 /// Several, so that one slow write does not count.
 const SIGNS_OF_LIFE_PER_SILENCE: u32 = 8;
-/// The library writes them no more often than every 100 ms.
+/// The minimum interval of the library is 100 ms.
 const MULTIHOST_SILENCE_MIN: Duration = Duration::from_millis(800);
 // A head that was stopped for so long that its pool was taken without proof checks the labels
 // before it writes.
@@ -40,11 +40,11 @@ const MULTIHOST_SILENCE_MAX: Duration = Duration::from_secs(60);
 pub struct EngineOptions {
     /// This head; see [`HostId`].
     pub host_id: HostId,
-    /// Ceiling of the cache of blocks (ARC). The library's own default, nearly all memory, is
-    /// meant for a kernel that can take it back from the cache; a process cannot.
+    /// Maximum of the ARC. The library's own default, nearly all memory, is intended for a kernel that can shrink the
+    /// ARC; a process cannot.
     pub arc_bytes_max: ByteCount,
-    /// Written data that may wait in memory for its transaction group. Writers are slowed down
-    /// from 60 % of it on. More absorbs longer bursts and lengthens a restart after a crash.
+    /// Maximum of dirty data in memory. Writers are throttled from 60 % of it on. A higher value absorbs longer bursts
+    /// and lengthens a restart after a crash.
     pub dirty_bytes_max: ByteCount,
     /// Maximum interval between transaction groups. A shorter one speeds up a restart after a crash
     /// (less log to replay: 0.7 s with 1, 1.4-3.2 s with the library's 5, measured under full
@@ -54,18 +54,18 @@ pub struct EngineOptions {
     /// it abandons the pool; another head without proof must wait twice to two and a half times as long
     /// before it imports the pool. `None`: the library's own 10 s.
     pub multihost_silence: Option<Duration>,
-    /// Keep cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which
-    /// spares copies, both towards devices and when a block is lent to a socket.
+    /// Store cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which saves copies, both for
+    /// devices and when a block is lent to a socket.
     pub scatter_buffers: bool,
-    /// How devices are accessed, and how long they may take.
+    /// How devices are accessed, and their time-outs.
     pub devices: DeviceOptions,
     /// Open pools with the library's own walks of all datasets, which need a millisecond per
     /// volume. For comparison: they find the same as the quick ones.
     pub library_walks: bool,
     /// Encrypt by the library's own code, which is slower. For comparison.
     pub library_ciphers: bool,
-    /// Check the library's data structures while it runs (its `zfs_flags`). Off: it halves the
-    /// cost of the checks that the package was compiled with.
+    /// Check the library's data structures while it runs (its `zfs_flags`). Off: it halves the cost of the checks that
+    /// the package was compiled with.
     pub self_checks: bool,
 }
 
@@ -136,7 +136,7 @@ impl EngineOptions {
     }
 }
 
-/// Milliseconds between two signs of life, and how many of them make up `silence`.
+/// Milliseconds between two MMP writes, and how many of them fit into `silence`.
 fn signs_of_life(silence: Duration) -> (u32, u32) {
     let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
     let interval_ms = silence_ms / SIGNS_OF_LIFE_PER_SILENCE;
@@ -190,12 +190,12 @@ impl Engine {
         }))
     }
 
-    /// The number this head writes into pools.
+    /// The host id that this head writes into pools.
     pub fn host_id(&self) -> HostId {
         self.host_id
     }
 
-    /// Bytes that the cache of blocks holds, and its ceiling.
+    /// Bytes in the ARC, and its maximum.
     pub fn cache_bytes(&self) -> (ByteCount, ByteCount) {
         let (mut used, mut max) = (0, 0);
         // SAFETY: the library runs, as `self` shows.
@@ -223,8 +223,7 @@ impl Engine {
     }
 }
 
-/// Threads inherit the mask of the thread that creates them, and none of the library's may run
-/// one of the program's signal handlers.
+/// Threads inherit the mask of their creator, and none of the library's may run a signal handler of the process.
 fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> Result<T, EngineError> {
     use nix::sys::signal::{SigSet, SigmaskHow};
     let before = SigSet::all()
@@ -253,7 +252,7 @@ fn select_checksums() {
         let chosen = implementations.iter().find(|implementation| {
             let [algorithm, implementation] =
                 [algorithm, implementation].map(|s| CString::new(s).expect("constants"));
-            // SAFETY: the library runs and compares the names only.
+            // SAFETY: the library runs and only compares the names.
             unsafe { sys::bh_checksum_select(algorithm.as_ptr(), implementation.as_ptr()) == 0 }
         });
         tracing::debug!(algorithm, implementation = ?chosen, "checksum code");

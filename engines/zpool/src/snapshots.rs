@@ -1,12 +1,12 @@
-//! Snapshots that are open because clients look into them. They are few: one that was not used for long is closed for another, and whatever
-//! a snapshot is in the way of has it closed first.
+//! Snapshots that are open because clients access them. Their number is small: an idle one is closed for another, and
+//! an operation that a snapshot blocks closes it first.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use file_system::{Done, FileError, FileSystem};
 
-/// Snapshots of a pool that are open at a time.
+/// Maximum of open snapshots per pool.
 const OPEN_MAX: usize = 32;
 /// An idle snapshot is closed after this time when another is opened.
 const IDLE: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ const IDLE: Duration = Duration::from_secs(60);
 pub trait Closing: FileSystem {
     /// Blocks until its calls have finished. Later calls return [`FileError::Gone`].
     fn close(&self);
-    /// The files alone. The oldest Rust that builds this does not see that it is one.
+    /// The files alone. The oldest supported Rust does not detect that it is one.
     fn files(self: Arc<Self>) -> Arc<dyn FileSystem>;
 }
 
@@ -36,7 +36,7 @@ struct State {
     next: u64,
 }
 
-/// The identity of the file system that a snapshot was taken of, and its number.
+/// The identity of a snapshot's file system, and its number.
 type Key = (u64, u64);
 
 struct Open {
@@ -155,7 +155,7 @@ impl OpenSnapshots {
         }
     }
 
-    /// Closes snapshots: those with these names, and all of datasets with these names and below.
+    /// Closes snapshots: those with these names, and all of datasets with these names and their descendants.
     pub fn keep_closed<'a>(
         self: &Arc<Self>,
         names: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
@@ -181,7 +181,7 @@ impl OpenSnapshots {
         }
     }
 
-    /// Closes those of a file system, which is closed: no other ones are opened.
+    /// Closes those of a file system that is being closed: no further ones are opened.
     pub fn close_those_of(&self, identity: u64) {
         let state = self.lock();
         let mut state = self.wait_while_busy(state, |one| one.key.0 == identity);
@@ -230,7 +230,7 @@ impl OpenSnapshots {
         Ok(files.files())
     }
 
-    /// A snapshot that is about to be opened has this name; an error if it is kept closed.
+    /// A snapshot that is about to be opened has this name; an error if it must stay closed.
     fn begin(&self, key: Key, name: &str) -> Done {
         let mut state = self.lock();
         if state.is_kept_closed(name) {

@@ -79,7 +79,7 @@ fn flush<'scope>(scope: &'scope Scope<'scope, '_>, volume: &'scope Volume) -> Re
     let (sender, receiver) = channel();
     scope.spawn(move || {
         volume.flush().expect("flush");
-        // The test may have gone on.
+        // The test may have continued.
         let _ = sender.send(());
     });
     receiver

@@ -84,7 +84,7 @@ fn layout(name: &str) -> (GroupKind, &'static [&'static str]) {
     (*kind, names)
 }
 
-/// A new pool with a volume that is open.
+/// A new pool with an open volume.
 fn created(kind: GroupKind, disks: Vec<PathBuf>) -> (Pool, Volume) {
     let spec = PoolSpec::new(tank(), kind, disks);
     let pool = Pool::create(start(), &spec).expect("create");
@@ -203,7 +203,7 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
                 let copies = places.len() - own.len();
                 assert_eq!(candidate.left_out.len(), copies, "{:?}", candidate.left_out);
             }
-            // Where the pool was opened nothing is any more.
+            // The original disks are gone.
             let moved = parts.folder().join("moved");
             std::fs::create_dir(&moved).expect("a folder");
             for entry in std::fs::read_dir(parts.folder()).expect("entries") {
@@ -247,7 +247,7 @@ fn disk(name: &str) -> PathBuf {
     folder().join(name)
 }
 
-/// The copy is opened by a person's choice, which holds until the disk is written to.
+/// An administrator's choice of the copy holds until the disk is written to.
 #[test]
 fn a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one_is_a_refusal() {
     const TEST: &str = "a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one_is_a_refusal";
@@ -326,7 +326,7 @@ fn number_of(name: &str, gone: &[&str]) -> u8 {
     number
 }
 
-/// One side of the mirror is gone, and a copy of it is there.
+/// One side of the mirror is gone, and a copy of it is present.
 #[test]
 fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
     const TEST: &str = "an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone";

@@ -90,7 +90,7 @@ fn state(pool: &Pool, volume: &str) -> (Option<String>, bool) {
     (info.root, info.loaded)
 }
 
-/// The disks, as one that found them would search them.
+/// The disks, searched as raw bytes.
 fn shows_contents(disk: &Path) -> bool {
     let bytes = std::fs::read(disk).expect("disk");
     bytes.windows(CONTENTS.len()).any(|found| found == CONTENTS)
@@ -134,7 +134,7 @@ fn make() {
         .expect_err("in use");
     assert_eq!(busy.kind, DatasetErrorKind::Busy);
     pool.sync().expect("sync");
-    // Soon enough to be in the intent log only.
+    // Early enough to be only in the intent log.
     write(&volume, 3, true);
     die();
 }
@@ -164,7 +164,7 @@ fn take_over() {
         Some(SIZE)
     );
     assert_eq!(pool.encrypted_datasets().expect("walk").len(), 5);
-    // Usual, and certain only where no transaction group ended between the write and the death.
+    // Usual, but certain only if no transaction group synced between the write and the death.
     if pool.is_unreplayed(&name("tank/hex")).expect("look") {
         assert_eq!(pool.unreplayed_volumes().expect("look"), [name("tank/hex")]);
         let replayed = pool.replay(&name("tank/hex")).expect_err("locked");

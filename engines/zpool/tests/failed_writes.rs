@@ -24,12 +24,12 @@ use zpool::{Engine, Pool, Volume};
 const BLOCK: usize = 16 << 10;
 const LEG: &str = "a";
 
-/// The error of the next write to one device that is at least so long.
+/// The error of the next write of at least this length to one device.
 #[derive(Default)]
 struct Armed {
     errno: AtomicI32,
     bytes_min: AtomicUsize,
-    /// Long reads take so much longer, so that a scrub lasts.
+    /// Delay of long reads, so that a scrub lasts.
     reads_slow: AtomicBool,
 }
 
@@ -260,7 +260,7 @@ fn a_write_that_a_leg_fails_during_a_scrub_does_not_end_the_scrub() {
     });
 }
 
-/// The library tries it again: nothing is missing then.
+/// The library retries it: no data is missing then.
 #[test]
 fn a_write_that_the_only_device_fails_once_leaves_no_note() {
     isolated(

@@ -23,7 +23,7 @@ const FAR: &str = "disk1";
 const VOLUME: &str = "tank/volume";
 const BLOCK: u64 = 32 << 10;
 const BYTES: u64 = 64 << 20;
-/// Clients that read at the same time, so that the near device always has more to do than the far one.
+/// Concurrent clients, so that the near device always has a longer queue than the far one.
 const CLIENTS: u64 = 16;
 
 /// Reads of the near device and of the far one.
@@ -85,7 +85,7 @@ fn block(number: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Closes the pool and opens it again: nothing of it is in the cache.
+/// Closes the pool and opens it again: its data is not cached.
 fn anew(engine: &'static Engine, folder: &Path, pool: Pool) -> (Pool, Volume) {
     pool.export().map_err(|(_, error)| error).expect("export");
     let found = discover(&[folder.to_owned()]).expect("scan");

@@ -20,7 +20,7 @@ fn a_new_file_system_counts_its_root_folder() {
     }
     let parts = Parts::of(TEST);
     parts.pass("all");
-    // Of a pool it shows all file systems: its own, and the one below.
+    // For a pool it shows all file systems: its own, and the child.
     for (dataset, file_systems) in [("tank", 2), ("tank/files", 1)] {
         let objects = objects(&parts, dataset);
         let one_folder = vec!["0 = 512", "obj-0 = 1"];

@@ -72,7 +72,7 @@ fn is_whole(opened: &Opened) {
     assert_eq!(summary.expect("checked").faults, 0);
 }
 
-/// An offset at a border: of a file, of a block, of a block of pointers, of numbers.
+/// An offset at a limit: of a file, of a block, of an indirect block, of numbers.
 fn border(known: &Written, random: &mut fastrand::Rng) -> u64 {
     let shift = random.u32(0..64);
     let one = known.ranges.get(random.usize(0..known.ranges.len().max(1)));
@@ -183,7 +183,7 @@ fn check_seek(files: &dyn FileSystem, node: Node, at: u64, known: &Written) {
     let end = (hole / 512 + 1).saturating_mul(512).min(known.size);
     let is_hole = (at..=known.size).contains(&hole) && known.is_empty(hole, end);
     assert!(is_hole, "{hole} from {at} on");
-    // Behind the last block that was ever written.
+    // After the last block that was ever written.
     let blocks = |range: &(u64, u64, u8)| range.2 != 0 && range.1.saturating_add(16 << 20) > at;
     if !known.ranges.iter().any(blocks) {
         assert_eq!((data, hole), (known.size, at));
@@ -240,7 +240,7 @@ fn random_operations_at_borders_match_what_was_written() {
     export(pool);
 }
 
-/// The last block is the last that one block of pointers has. A hole crosses it, and the end of that.
+/// The last block is the last one of an indirect block. A hole crosses it, and the end of that.
 #[test]
 fn a_hole_from_the_last_block_of_a_file_to_where_no_block_of_pointers_is() {
     const TEST: &str = "a_hole_from_the_last_block_of_a_file_to_where_no_block_of_pointers_is";
@@ -270,7 +270,7 @@ fn a_hole_from_the_last_block_of_a_file_to_where_no_block_of_pointers_is() {
     });
 }
 
-/// The tree of blocks on disk has one level, and the one in memory as many as there can be.
+/// The block tree on disk has one level, and the one in memory the maximum.
 #[test]
 fn a_file_that_just_became_longest_is_cut_and_removed_at_once() {
     const TEST: &str = "a_file_that_just_became_longest_is_cut_and_removed_at_once";
@@ -327,7 +327,7 @@ fn what_a_file_has_behind_its_blocks_is_a_hole() {
         files.write(long, 0, b"bytes").expect("there is room");
         set_size(&*files, long, 1 << 40).expect("root may");
         is_whole(&opened);
-        // As many blocks later as a tree of one level, or of two, can have.
+        // The number of blocks of a tree of one level, or of two.
         for at in [128 << 10, 128 << 20, 128 << 30, (1 << 40) - 1] {
             assert_eq!(seek(long, at, Content::Data), Err(FileError::BeyondEnd));
             assert_eq!(seek(long, at, Content::Hole), Ok(at));
@@ -339,7 +339,7 @@ fn what_a_file_has_behind_its_blocks_is_a_hole() {
     });
 }
 
-/// A size that came with the creation, and a read before the first write.
+/// A size set at the creation, and a read before the first write.
 #[test]
 fn a_file_that_was_made_with_its_size_has_large_blocks() {
     isolated(
@@ -369,7 +369,7 @@ fn a_file_that_was_made_with_its_size_has_large_blocks() {
             }
             let small = make(&*files, b"small", &with_size(700));
             assert_eq!(block(small), 1024);
-            // By a log the file is longer than its block, of an odd size, and has no other.
+            // By a log the file is longer than its only block, of an odd size.
             let odd = make(&*files, b"odd", &SetAttributes::default());
             files.write(odd, 0, &[1; 5000]).expect("there is room");
             let longer = Stored {
@@ -446,7 +446,7 @@ impl Tried<'_> {
     }
 
     fn bytes(&mut self) -> Vec<u8> {
-        // The largest are few: they take long.
+        // The largest ones are rare, because they are slow.
         let number = match self.number() as usize {
             large if large > 1 << 20 && self.random.u8(0..16) != 0 => 5000,
             number => number.min(self.long.len()),

@@ -270,7 +270,7 @@ fn check_changes(files: &dyn FileSystem) {
     assert_eq!(files.receipt(&[9; 20]), None);
 }
 
-/// The process is killed after a commit, and before anything is in a transaction group.
+/// The process is killed after a commit, and before a transaction group is synced.
 #[test]
 fn what_was_committed_before_a_crash_is_there_after_it() {
     const TEST: &str = "what_was_committed_before_a_crash_is_there_after_it";
@@ -416,7 +416,7 @@ fn a_file_without_a_name_that_is_open_outlives_changes_of_readonly() {
                     "readonly={value}"
                 );
                 if value == "on" {
-                    // Given up while nothing can be changed: it is freed later.
+                    // Released while it is read-only: it is freed later.
                     files.hold(nodes[1]).expect("it is kept");
                     files.release(nodes[1]);
                 } else {
@@ -485,7 +485,7 @@ fn a_large_file_is_freed_by_a_thread_of_its_own() {
             files.hold(held).expect("it is there");
             remove(&*files);
             pool.sync().expect("in a transaction group");
-            // The log is about a file that is gone by then.
+            // The log refers to a file that is removed by then.
             files.write(held, 0, &[1; 100]).expect("it is held");
             set_size(&*files, held, LARGE_SIZE - 1);
             files.commit(None).expect("commit");
@@ -530,7 +530,7 @@ fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
             let opened = open(&pool, &name);
             let files = opened.files();
             let together = std::sync::Barrier::new(2);
-            // Without care one round in some thousand frees it twice.
+            // Without the check, one round in some thousand frees it twice.
             for _ in 0..5_000 {
                 let held = make(&*files, files.root(), b"held", Make::File);
                 files.hold(held).expect("it is there");

@@ -25,7 +25,7 @@ const PIECE: u64 = 1 << 20;
 /// Pieces that a commit finds: few enough for the log, and too many for it.
 const FEW: u64 = 8;
 const MANY: u64 = 96;
-/// Pieces that are too many as well, and so few that no group begins to be written before the commit.
+/// Pieces that are too many as well, but so few that no group starts to sync before the commit.
 const MUCH: u64 = 40;
 /// Pieces that arrive while such a commit is in progress.
 const MEANWHILE: u64 = 24;
@@ -233,7 +233,7 @@ fn is_cut_off(after: u64) -> ! {
     kill_oneself()
 }
 
-/// Whether the file has the second write, all of it or nothing.
+/// Whether the file has the second write, completely or not at all.
 fn has_all_or_nothing() -> bool {
     let pool = import(support::engine());
     let opened = pool.open_file_system((&tank()).into(), false);
@@ -370,8 +370,8 @@ fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
     }
 }
 
-/// The file system is closed between a change and its commit, as when it is read only from now on. The change is answered only when it is
-/// on the disks.
+/// The file system is closed between a change and its commit, as when it becomes read-only. The reply to the change is
+/// sent only when it is on the disks.
 #[test]
 fn a_commit_waits_for_who_closes_the_file_system() {
     match part().as_deref() {

@@ -102,8 +102,8 @@ fn write_durably<'scope>(
     receiver
 }
 
-/// While one leg fails flushes, writes are durable on the other one alone. A leg that lost all that it had not made durable
-/// is known to lack it, however early the process dies.
+/// While one leg fails flushes, writes are durable on the other one alone. A leg that lost all data since its last
+/// flush is known to miss it, however early the process dies.
 fn leg_fails_flushes(test: &'static str, fault: Fault) {
     match part().as_deref() {
         None => {
@@ -350,7 +350,7 @@ fn new_disks_that_fail_flushes_in_a_raidz1_of_which_two_are_replaced_are_given_u
     );
 }
 
-/// The only device: waiting is all that is left.
+/// The only device: its flushes can only be waited for.
 #[test]
 fn a_flush_of_the_only_device_hangs_as_long_as_the_device() {
     isolated(
@@ -430,12 +430,12 @@ fn a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_kn
     });
 }
 
-/// A device between the library and its driver that goes wrong in ways of its own.
+/// A device between the library and its driver with faults of its own.
 #[derive(Default)]
 struct Gate {
-    /// Flushes find nothing there.
+    /// Flushes fail with `ENXIO`.
     flushes_miss: AtomicBool,
-    /// Writes are kept from now on.
+    /// Writes are held from now on.
     keeps: AtomicBool,
     kept: Mutex<Vec<(Arc<dyn Device>, DeviceIo)>>,
 }

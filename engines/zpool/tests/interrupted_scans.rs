@@ -20,9 +20,9 @@ unsafe extern "C" {
     fn strcmp(a: *const c_char, b: *const c_char) -> c_int;
 }
 
-/// How many datasets a scan comes to until the one at which it is interrupted.
+/// How many datasets a scan reaches until the one at which it is interrupted.
 static LEFT: AtomicI64 = AtomicI64::new(0);
-/// Whether the next look for a reason to interrupt the scan finds one.
+/// Whether the next check for a reason to interrupt the scan succeeds.
 static INTERRUPTS: AtomicBool = AtomicBool::new(false);
 
 /// Preempts the library's own function, and has the same effect. Its tags are the names of the callers.
@@ -46,7 +46,7 @@ unsafe extern "C" fn rrw_enter(lock: *mut c_void, kind: c_int, tag: *const c_cha
     }
 }
 
-/// Comes before the library's own: whether the pool is being exported.
+/// Interposes the library's function: whether the pool is being exported.
 #[unsafe(no_mangle)]
 extern "C" fn spa_shutting_down(_pool: *const c_void) -> c_int {
     c_int::from(INTERRUPTS.swap(false, Ordering::Relaxed))
@@ -59,7 +59,7 @@ fn an_interrupted_scrub_comes_to_all_datasets() {
         let name = "tank/v".parse().expect("a name");
         let spec = VolumeSpec::sparse(name, ByteCount::mib(16));
         pool.create_volume(&spec).expect("create a volume");
-        // How many datasets a scrub came to.
+        // How many datasets a scrub reached.
         let scrub = |interrupted_at: i64| {
             LEFT.store(interrupted_at, Ordering::Relaxed);
             pool.scrub(ScrubCommand::Start).expect("scrub");

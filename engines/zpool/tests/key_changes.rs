@@ -99,7 +99,7 @@ fn a_promotion_takes_the_loaded_key_along() {
         }
         pool.change_key((&name("tank/more")).into(), &key(2))
             .expect("change");
-        // And back: the key that comes along is the present one.
+        // And back: the key that moves along is the present one.
         pool.promote(&name("tank/one")).expect("promote");
         assert_eq!(owner(&pool, "tank/more"), (Some("tank/one".into()), true));
         holds(&pool, "tank/more").expect("open");
@@ -154,7 +154,7 @@ fn a_clone_is_refused_where_a_change_of_its_key_would_never_end() {
     );
 }
 
-/// As another ZFS allows it, which clones file systems as well.
+/// As another ZFS allows, which clones file systems as well.
 fn clone_as_elsewhere(from: &std::ffi::CStr, to: &std::ffi::CStr) {
     let mut none = std::ptr::null_mut();
     let mut bad = [0; 256];
@@ -272,7 +272,7 @@ const PLACES: [&str; 9] = [
     "tank/safe",
     "tank/safe/a",
 ];
-/// Those that are file systems with keys of their own when they are made.
+/// Those that are created as file systems with their own keys.
 const PARENTS: [&str; 3] = ["tank/group", "tank/group/in", "tank/safe"];
 
 impl Owners<'_> {
@@ -408,7 +408,7 @@ fn sorted(mut names: Vec<&str>) -> Vec<&str> {
     names
 }
 
-/// `ROUNDS=n SEED=s` make it longer, or repeat it.
+/// `ROUNDS=n SEED=s` extend or repeat it.
 #[test]
 fn whatever_is_asked_of_clones_and_keys_is_answered_and_keys_open_what_they_should() {
     isolated(

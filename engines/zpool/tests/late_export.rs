@@ -20,7 +20,7 @@ unsafe extern "C" {
     fn strcmp(a: *const c_char, b: *const c_char) -> c_int;
 }
 
-/// How late it is, in milliseconds.
+/// The delay, in milliseconds.
 static LATE_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Preempts the library's own function, and has the same effect. An export emits its event in between.

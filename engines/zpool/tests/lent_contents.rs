@@ -1,4 +1,5 @@
-//! Contents of files in the library's own buffers: the same as copies, kept as they are while they are lent, and in nobody's way for good.
+//! Contents of files in the library's own buffers: equal to copies, unchanged while they are lent, and never blocking
+//! for good.
 
 mod support;
 
@@ -77,7 +78,7 @@ fn say(what: &str) {
     writeln!(std::io::stdout(), "{what}").expect("somebody reads");
 }
 
-/// Short and long ones as often.
+/// Short and long ones equally often.
 fn some_length(random: &mut fastrand::Rng) -> usize {
     let bits = random.u32(1..21);
     random.usize(1..=1 << bits)
@@ -163,7 +164,7 @@ fn what_is_lent_stays_as_it_is() {
             },
         ];
         for (index, change) in changes.into_iter().enumerate() {
-            // On disk, and still to be written.
+            // On disk, and dirty.
             for is_settled in [true, false] {
                 let node = match files.look_up(&ROOT, files.root(), b"file") {
                     Ok(found) => found.node,

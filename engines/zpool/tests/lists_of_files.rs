@@ -1,4 +1,4 @@
-//! Access control lists of a file system in a pool: set, passed on, obeyed, and there after a crash.
+//! Access control lists of a file system in a pool: set, inherited, enforced, and present after a crash.
 
 mod support;
 
@@ -329,7 +329,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
                     .find(|entry| entry.who == all.who)
                     .map(|entry| entry.mask)
             };
-            // Restricted: no more than the group may, and no right to the list.
+            // Restricted: no more than the group's permissions, and no right to the list.
             let group = right::READ | 0x12_0088;
             assert_eq!(made(b"restricted"), Some(right::ALL & group));
             set("aclinherit", "discard");
@@ -391,7 +391,7 @@ fn saying(kind: Kind, says: Says, mask: u32) -> Vec<Entry> {
     let own = match says {
         Says::Yes => vec![for_ann(true, 0, mask)],
         Says::No => vec![for_ann(false, 0, mask)],
-        // It is no list of a mode all the same.
+        // It is still not a list of a mode.
         Says::Nothing => vec![for_ann(true, 0, right::SYNCHRONIZE)],
     };
     [own, of_mode(mode, kind).list()].concat()
@@ -553,7 +553,7 @@ fn attributes_follow_lists(files: &dyn FileSystem) {
         };
         assert_eq!(set(node, taken), may(FileError::NotPermitted));
         let (node, error) = (file(says, right::READ_ACL), FileError::Access);
-        // Everybody may, but whom an earlier entry denies it.
+        // Every user may, except where an earlier entry denies it.
         let denied = (says == Says::No).then_some(error);
         assert_eq!(files.acl(&ANN, node).err(), denied);
         let (node, how) = (file(says, right::READ_NAMED), SetExtended::Either);

@@ -1,5 +1,5 @@
 //! A volume is closed while a block of its intent log is open: the last commit before left it for a next one, which
-//! never came.
+//! never happened.
 
 mod volume_support;
 
@@ -15,7 +15,7 @@ use volume_support::{Scratch, judge, volume_name};
 use zpool::Volume;
 
 const VOLUME_BYTES: u64 = 16 << 20;
-/// So many closes; without the mend one in a few ended the process.
+/// So many closes; without the fix one in a few aborted the process.
 const CLOSES: usize = 20;
 const LOAD: Duration = Duration::from_millis(10);
 /// Threads that only write: their last writes are never committed.

@@ -36,7 +36,7 @@ const ROOT: Identity = Identity {
     groups: Vec::new(),
 };
 const NAME: &str = "tank/files";
-/// Above all numbers that the test's own objects get.
+/// Above all numbers of the test's own objects.
 const FIRST_NEW: u64 = 900;
 const HIDDEN: u64 = 0x2_0000_0000;
 const PASSES_ON: u64 = 0x2;
@@ -46,7 +46,7 @@ const INHERITS: u64 = 0x4000_0000_0000;
 const HAS_PROJECT: u64 = 0x8000_0000_0000;
 const CREATED: [u64; 2] = [1_000_000_000, 5];
 const OVERWRITTEN: [&[u8]; 2] = [b"cut", b"holed"];
-/// Gets its end before any of its blocks.
+/// Its end is set before any of its blocks.
 const ENDED: &[u8] = b"ended";
 /// A record assigns them a project, but they have no project attribute.
 const WITHOUT_PROJECT: [(&[u8], Make<'_>); 2] = [
@@ -91,7 +91,7 @@ fn long_list() -> Vec<Entry> {
     vec![denies(70_000); ENTRIES_MAX]
 }
 
-/// A list that came with a creation. A directory passes it on.
+/// A list passed at the creation. A directory makes it inheritable.
 fn list_of_new(kind: Kind) -> Vec<Entry> {
     let mut first = denies(70_000);
     if kind == Kind::Directory {
@@ -133,7 +133,7 @@ fn make_old(files: &dyn FileSystem) -> [Node; 4] {
     [plain, listed, extended, folder]
 }
 
-/// Creations with all that may come with them.
+/// Creations with all optional parts.
 fn log_new(opened: &Opened, root: Node) {
     let file = Creation {
         directory: root.object,
@@ -217,7 +217,7 @@ fn find(opened: &Opened, name: &[u8]) -> Node {
     found.expect("it was made").node
 }
 
-/// Of its first write a kernel had the bytes in a clone that comes later.
+/// A kernel had the bytes of its first write in a later clone.
 fn log_ended(opened: &Opened) {
     let object = find(opened, ENDED).object;
     let first = Record::WriteAgain {
@@ -332,7 +332,7 @@ fn crash() {
         };
         log(&opened, &again);
     }
-    // Of root alone, in a kernel.
+    // Only for root, in a kernel.
     log(
         &opened,
         &Record::Extended {
@@ -618,7 +618,7 @@ fn a_directory_with_a_list_that_nobody_can_have_set_is_not_replayed() {
     an_overlong_list_is_refused(TEST, Some(0o040_750));
 }
 
-/// As much as an attribute holds, which another system may have written.
+/// The maximum size of an attribute, which another system may have written.
 fn longest_list() -> Vec<u8> {
     let mut entry = denies(70_000);
     entry.flags = flag::FILE | flag::DIRECTORY;
@@ -678,14 +678,14 @@ fn a_list_that_would_become_longer_than_an_attribute_is_refused() {
     });
 }
 
-/// Bytes that are stored as they are: no part of them comes twice.
+/// Bytes that are stored as they are: no part of them occurs twice.
 fn incompressible() -> Vec<u8> {
     let next = |word: &u64| Some(word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     let words = std::iter::successors(Some(1_u64), next).skip(1).take(2000);
     words.flat_map(u64::to_be_bytes).collect()
 }
 
-/// Overwrites each copy of some bytes; how many there were.
+/// Overwrites each copy of some bytes; returns their number.
 fn damage(folder: &Path, wanted: &[u8]) -> usize {
     let mut count = 0;
     for disk in ["a", "b"] {
@@ -702,7 +702,7 @@ fn damage(folder: &Path, wanted: &[u8]) -> usize {
     count
 }
 
-/// A list and a project would move the attributes in a block of their own. Nothing aborts.
+/// A list and a project would move the attributes into a spill block. The process does not abort.
 fn change_what_cannot_be_read(opened: &Opened) {
     let files = opened.files();
     let mut object = None;

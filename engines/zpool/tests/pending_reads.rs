@@ -32,7 +32,7 @@ fn bytes_of(read: Result<Box<dyn ReadLoan>, DeviceError>) -> Outcome {
     Ok(parts.concat())
 }
 
-/// The blocks in an order in which nothing foresees the next one.
+/// The blocks in an unpredictable order.
 fn block(number: u64) -> u64 {
     number * 97 % BLOCKS
 }
@@ -41,7 +41,7 @@ fn extent(number: u64) -> Extent {
     Extent::new(block(number) * BLOCK, BLOCK)
 }
 
-/// Begins to read a block that is not in memory.
+/// Starts a read of a block that is not in memory.
 fn begin(volume: &Volume, number: u64) -> Receiver<Outcome> {
     let (sender, outcome) = channel();
     match volume.begin_read(extent(number)).expect("begun") {
@@ -88,7 +88,7 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
     }
     volume.flush().expect("flushed");
     pool.sync().expect("synced");
-    // Its dirty blocks leave memory some groups later.
+    // Its dirty blocks are evicted some groups later.
     pool.sync().expect("synced");
     pool.sync().expect("synced");
 
@@ -108,7 +108,7 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
         assert!(read == Ok(noise(seed, number as u64)), "number {number}");
     }
 
-    // One that is given up leaves nothing behind.
+    // An abandoned one leaves no state behind.
     let given_up = volume.begin_read(extent(100)).expect("begun");
     assert!(matches!(given_up, Begun::Pending(_)));
     drop(given_up);

@@ -282,7 +282,7 @@ fn scrub_repairs_a_corrupted_leg_and_counts_it() {
     });
 }
 
-/// A pause comes with a transaction group, and reads of the scrub hold up the one before.
+/// A pause is stored with a transaction group, and reads of the scrub delay the previous one.
 #[test]
 fn scrub_of_a_slow_disk_is_paused_and_goes_on() {
     isolated("scrub_of_a_slow_disk_is_paused_and_goes_on", || {
@@ -399,7 +399,7 @@ fn raidz_is_widened_by_a_disk() {
     wait_until("the space of the new disk is there", || {
         pool.status().expect("status").size_bytes > before
     });
-    // The library begins a scrub by itself when the data is spread.
+    // The library starts a scrub by itself after the data is distributed.
     let status = wait_for_scan(&pool);
     assert_eq!(status.leaves().len(), 4, "{status:#?}");
     assert_eq!(status.state, DeviceState::Online, "{status:#?}");

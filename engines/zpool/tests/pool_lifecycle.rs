@@ -1,4 +1,4 @@
-//! Pools of every shape through their whole life, judged by the stock `zdb`.
+//! Pools of every layout through their whole life cycle, checked by the stock `zdb`.
 
 mod support;
 
@@ -267,7 +267,7 @@ fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
             let pool = Pool::import(engine, &found, proof, &ImportOptions::default());
             let pool = pool.expect("import");
             assert_eq!(candidate().note.as_deref(), Some(NOTE));
-            // One that might keep the label from being written is left out of it.
+            // A note that might prevent the label from being written is omitted.
             let txg = candidate().txg;
             note(&pool, &"x".repeat(70_000));
             assert_eq!(candidate().note, None);

@@ -1,4 +1,4 @@
-//! Mistakes and dangers that are refused, each with its own kind of error.
+//! User errors and dangers that are refused, each with its own kind of error.
 
 mod support;
 
@@ -152,7 +152,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
                 matches!(&error.kind, PoolErrorKind::DeviceInUse { by, .. } if by.contains("process")),
                 "{error}"
             );
-            // Not even a mistaken operator gets past the lock.
+            // The lock cannot be overridden by an operator.
             let proof = SafeToOwn::operator_confirms(&found[0]);
             let error = Pool::import(engine, &found[0], proof, &ImportOptions::default())
                 .expect_err("locked");
@@ -272,7 +272,7 @@ fn a_cache_takes_no_other_place_in_its_pool() {
             devices: vec![cache.clone()],
         };
         pool.add(&[group], false).expect("added");
-        // A roundabout way to the same file.
+        // An indirect path to the same file.
         let roundabout = folder().join(".").join("c");
         for path in [cache, &roundabout] {
             let replaced = pool.replace(old, path, true).expect_err("refused");

@@ -132,7 +132,7 @@ fn write(files: &dyn FileSystem, name: &str) {
     }
 }
 
-/// The same for a dataset that has it from the beginning.
+/// The same for a dataset that has it from its creation.
 fn create(pool: &Pool, round: usize, property: (String, Value)) {
     let name: VolumeName = format!("tank/new{round}").parse().expect("a name");
     let properties = vec![property];
@@ -177,7 +177,7 @@ fn a_property_is_set_or_refused_whatever_its_value_is() {
     let opened = pool.open_file_system(files.into(), false).expect("open");
     let device = pool.open_volume(volume, OpenOptions::default());
     let device = device.expect("open");
-    // Each of these has ended the process, or would.
+    // Each of these has aborted the process, or would.
     let known = [
         ("special_small_blocks", Value::Number(3)),
         ("special_small_blocks", Value::Number(32 << 20)),

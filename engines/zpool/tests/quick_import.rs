@@ -20,7 +20,7 @@ use zpool::pool::discover;
 use zpool::{Engine, Pool};
 
 const VOLUMES: u64 = 40;
-/// Every how many-th volume is being written when the process is killed.
+/// Every which volume is being written when the process is killed.
 const WRITTEN_EACH: u64 = 4;
 const VOLUME_BYTES: u64 = 4 << 20;
 const DISKS: [&str; 2] = ["a", "b"];
@@ -54,7 +54,7 @@ fn properties(number: u64) -> Vec<(String, engine::dataset::Value)> {
             (format!("{PREFIX}empty"), "".into()),
             ("other:note".to_owned(), text(100)),
         ],
-        // More than a block of entries holds.
+        // More than a block of entries can hold.
         _ => (0..9)
             .map(|n| (format!("{PREFIX}long{n}"), text(4000 + n)))
             .collect(),
@@ -99,7 +99,7 @@ fn make() {
     std::process::abort();
 }
 
-/// All that can be seen of the pool, its volumes' contents included.
+/// The whole visible state of the pool, including the contents of its volumes.
 fn describe(pool: &Pool) -> String {
     let mut text = String::new();
     let mut unreplayed = pool.unreplayed_volumes().expect("logs");
@@ -147,7 +147,7 @@ fn describe(pool: &Pool) -> String {
     text
 }
 
-/// File systems that are listed without being opened are those that the library lists, with the identities that they have when they are open.
+/// The listing without opening yields the same file systems as the library's, with the identities of the open ones.
 fn file_systems_are_the_librarys(pool: &Pool, datasets: &[DatasetInfo]) {
     let mut found = pool.file_systems().expect("listed");
     found.sort();
@@ -164,7 +164,7 @@ fn file_systems_are_the_librarys(pool: &Pool, datasets: &[DatasetInfo]) {
     assert!(found.len() > 1);
 }
 
-/// Lists read past the caches are those that the library reads, one dataset at a time.
+/// ZAPs read with the caches bypassed equal those that the library reads, one dataset at a time.
 fn properties_are_the_librarys(pool: &Pool) -> String {
     let all = pool.user_properties(PREFIX).expect("read all");
     for number in 0..VOLUMES {

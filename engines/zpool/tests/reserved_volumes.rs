@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// More than fits into its reservation by the library's estimate of 24 times the data.
 const RESERVED: u64 = 16 * MIB;
 const STOCK_RESERVATION: u64 = 18 * MIB;
-/// Each with requests of its own.
+/// Each with its own requests.
 const CLIENTS: u64 = 4;
 const JUDGED_BLOCK_SIZE: u64 = 128 << 10;
 const NAME: &str = "tank/reserved";
@@ -215,7 +215,7 @@ fn a_clone_is_whole_too_and_what_is_not_needed_can_be_destroyed_meanwhile(engine
     end(pool);
 }
 
-/// Writes all of it, as fast as it is taken.
+/// Writes all of it, as fast as possible.
 fn burst(volume: &Volume, round: u64) {
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -228,7 +228,7 @@ fn burst(volume: &Volume, round: u64) {
     });
 }
 
-/// As a server does: at once if possible, else where waiting is allowed.
+/// As a server does: at once if possible, otherwise on a thread that may block.
 fn write(volume: &Volume, at: u64, round: u64) {
     let data = noise(round << 32 | at);
     let done = match volume.write(at * MIB, &data, WaitMode::NoWait) {

@@ -1,4 +1,4 @@
-//! Snapshots of a file system that clients look into: found, bounded, closed for whatever they are in the way of.
+//! Snapshots of a file system that clients access: found, bounded, and closed for any operation that they block.
 
 mod support;
 
@@ -21,7 +21,7 @@ const ROOT: Identity = Identity {
     groups: Vec::new(),
 };
 const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// More than are open at a time.
+/// More than can be open at a time.
 const MANY: u32 = 70;
 
 fn name(text: &str) -> VolumeName {

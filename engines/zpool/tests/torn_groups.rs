@@ -38,7 +38,7 @@ fn write_then_die() {
         std::fs::copy(folder().join(leg), copy_of(leg)).expect("copied");
     }
     note(&pool, "new");
-    // Killed: nothing is written any more.
+    // Killed: no further write is issued.
     std::process::abort();
 }
 

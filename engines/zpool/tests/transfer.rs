@@ -210,7 +210,7 @@ fn what_arrives_is_what_was_sent() {
             two.contents(&two.tank, &first)
         );
 
-        // The base is destroyed, and its bookmark serves.
+        // The base is destroyed, and its bookmark is used instead.
         two.tank.create_bookmark(&first, "first").expect("bookmark");
         two.change(&name, 2);
         let second = two.take(&format!("{name}@second"));
@@ -394,7 +394,7 @@ fn a_cut_stream_is_resumed_where_it_was_cut() {
                 let token =
                     zpool::transfer::parse_token(&left.token.expect("a token")).expect("valid");
                 assert_eq!(token.to_name, spec.snapshot.as_str());
-                // A listing must not stumble over the part.
+                // A listing must tolerate the partial dataset.
                 let all = two
                     .vault
                     .datasets(two.vault.name().into(), engine::dataset::Snapshots::Include);
@@ -471,7 +471,7 @@ fn made_up_streams_do_not_end_the_process() {
             let records = records(stream);
             for _ in 0..random.usize(1..4) {
                 let record = records[random.usize(..records.len())];
-                // Where the fields of every record are.
+                // The offsets of the fields of every record.
                 bytes[record + random.usize(0..112)] = random.u8(..);
             }
             let bytes = with_checksums(bytes);
@@ -486,7 +486,7 @@ fn made_up_streams_do_not_end_the_process() {
                         .destroy_dataset(made, engine::dataset::Depth::Recursive)
                         .expect("destroyed");
                 }
-                // Its contents differ now, which nothing can tell; start again.
+                // Its contents differ now, which cannot be detected; restart.
                 Ok(_) => {
                     two.vault
                         .destroy_dataset(&target.volume, engine::dataset::Depth::Recursive)
@@ -500,7 +500,8 @@ fn made_up_streams_do_not_end_the_process() {
     });
 }
 
-/// Where a number is in the list at the beginning of a raw stream: behind its name, aligned to the pairs, which begin at byte 12.
+/// The offset of a number in the list at the start of a raw stream: after its name, aligned to the pairs, which start
+/// at byte 12.
 fn number_at(stream: &[u8], name: &str) -> usize {
     const PAIRS: usize = RECORD + 12;
     let text = format!("{name}\0");
@@ -545,7 +546,7 @@ fn a_raw_stream_with_an_impossible_table_of_objects_is_refused() {
     );
 }
 
-/// Where in a stream the contents of a volume's table are.
+/// The offset of the contents of a volume's table in a stream.
 fn table_in(stream: &[u8]) -> usize {
     const WRITE: u8 = 3;
     let is_table = |at: &usize| stream[*at] == WRITE && stream[at + 8] == 2;
@@ -605,7 +606,7 @@ fn a_volume_whose_table_would_end_the_library_is_refused() {
                 assert_eq!(names, ["vault"], "{what}");
             }
             two.receive(&into("vault/w"), &with(&[])).expect("received");
-            // Into a volume that is there: it stays as it was.
+            // Into an existing volume, which stays unchanged.
             let second = two.take("tank/v@second");
             let mut changes = two.stream(&since("@first", second));
             two.change(&volume("tank/v"), 3);

@@ -78,7 +78,7 @@ fn change(pool: &Pool, name: &str, seed: u32, with_long: bool) {
         };
         let set = files.set_attributes(&ROOT, file, &owner, &Guard::default(), None);
         set.expect("root may");
-        // One of them needs a block of its own for its attributes.
+        // One of them needs a spill block for its attributes.
         let is_long = with_long && number == 1;
         let value = vec![7; if is_long { 9_000 } else { 50 }];
         let set = files.set_extended(&ROOT, file, b"color", &value, SetExtended::Create, None);
@@ -219,7 +219,7 @@ fn replicate(tank: &Pool, vault: &Pool, from: &str, to: &str, form: SendForm) {
     change(vault, to, 3, true);
 }
 
-/// The counts of users that `zdb` prints of a dataset, but for those that a later change made.
+/// The counts of users that `zdb` prints for a dataset, except those that a later change made.
 fn counts(parts: &Parts, dataset: &str) -> Vec<String> {
     let output = Command::new("/usr/sbin/zdb")
         .args(["-e", "-p"])
@@ -310,7 +310,7 @@ fn made_up_streams_of_files_do_not_end_the_process() {
             let mut bytes = whole.clone();
             for _ in 0..random.usize(1..4) {
                 let record = all[random.usize(..all.len())];
-                // Where the fields of every record are.
+                // The offsets of the fields of every record.
                 bytes[record + random.usize(0..112)] = random.u8(..);
             }
             let bytes = with_checksums(bytes);

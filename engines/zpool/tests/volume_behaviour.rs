@@ -92,7 +92,7 @@ fn a_read_loan_keeps_its_contents_and_its_range(scratch: &Scratch) {
         .read(Extent::new(0, 20 << 10), WaitMode::MayBlock)
         .expect("read");
 
-    // Writers of the same bytes have to wait, also on this very thread.
+    // Writers of the same bytes must block, also on the same thread.
     let refused = volume
         .write(4096, &[2; 512], WaitMode::NoWait)
         .expect_err("the range is lent");
@@ -113,7 +113,7 @@ fn a_read_loan_keeps_its_contents_and_its_range(scratch: &Scratch) {
     assert!(parts.concat().iter().all(|byte| *byte == 1));
     drop(second);
     std::thread::scope(|scope| {
-        // Another thread may give it back.
+        // Another thread may return it.
         let writer = scope.spawn(|| written(&volume, 4096, &[2; 512]));
         scope.spawn(move || drop(loan)).join().expect("drop");
         writer.join().expect("the range is free again");
@@ -137,7 +137,7 @@ fn closing_waits_for_loans_and_then_everything_is_gone(scratch: &Scratch) {
         }
         assert!(!closer.is_finished(), "two loans are out");
         drop(read_loan);
-        // A loan that was out when closing began may still be committed.
+        // A loan that existed when closing began may still be committed.
         assert!(matches!(
             write_loan.commit(WaitMode::MayBlock),
             Commit::Done

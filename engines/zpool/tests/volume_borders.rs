@@ -58,7 +58,7 @@ fn allocated(volume: &Volume, extent: Extent) -> u64 {
     runs.map(|run| run.length).sum()
 }
 
-/// An offset at a border: of the volume, of a block, of a block of pointers, of numbers.
+/// An offset at a limit: of the volume, of a block, of an indirect block, of numbers.
 fn border(known: &Written, random: &mut fastrand::Rng, size: u64) -> u64 {
     let one = known.ranges.get(random.usize(0..known.ranges.len().max(1)));
     let base = match random.u8(0..7) {
@@ -309,7 +309,7 @@ fn log(volume: &Volume, kind: u64, words: &[u64]) {
     }
 }
 
-/// A record of a write with a pointer to nothing, and with so many bytes of its own.
+/// A record of a write with a null pointer, and with so many bytes of its own.
 fn write_record(offset: u64, length: u64, bytes: usize) -> (u64, Vec<u64>) {
     let mut words = vec![1, offset, length, 0];
     words.resize(4 + 16 + bytes / 8, 0);

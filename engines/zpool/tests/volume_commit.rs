@@ -17,7 +17,7 @@ use zpool::device::IoKind;
 use zpool::{Engine, EngineOptions, HostId, Pool};
 
 const COMMITS: usize = 100;
-/// Writes that are small enough to be in the log at once, and fill many blocks of it.
+/// Writes that are small enough to be logged at once, and fill many log blocks.
 const WRITES: u64 = 512;
 const WRITE: usize = 16 << 10;
 
@@ -26,7 +26,7 @@ type Seen = Arc<Mutex<Vec<(IoKind, ThreadId)>>>;
 
 #[test]
 fn a_commit_on_one_device_is_carried_out_by_its_caller() {
-    // Only there a flush is certain not to wait for anything.
+    // Only there a flush certainly does not block.
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
         // Test output is shown on demand.
         #[allow(clippy::print_stdout)]
@@ -72,7 +72,7 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
             .iter()
             .filter(|entry| **entry == (kind, own))
             .count();
-        // A few may meet a transaction group on its way out, and queue up behind it.
+        // A few may meet a transaction group that is being synced, and queue up behind it.
         assert!(here >= COMMITS / 2, "{kind:?}: {here} of {COMMITS}");
     }
     for number in 0..WRITES {

@@ -1,5 +1,5 @@
-//! A process that writes is killed without warning, again and again. Whatever a flush had
-//! confirmed is there afterwards, and no 4 KiB block is torn.
+//! A writing process is killed repeatedly without warning. All data confirmed by a flush must be present afterwards,
+//! and no 4 KiB block torn.
 //!
 //! The writer is this same binary, started again as a child (a process has one engine, and this one must survive). Its
 //! writes follow from the seed and a sequence number alone, so the verifier only needs each thread's last confirmed
@@ -28,7 +28,7 @@ const BLOCKS_PER_THREAD: u64 = 1024;
 const THREADS: u64 = 3;
 /// Longest operation, in blocks: longer than one log record.
 const RUN_MAX: u64 = 24;
-/// A thread never runs further ahead of its last confirmation than this.
+/// Maximum number of steps after a thread's last confirmation.
 const WINDOW: u64 = 64;
 const ROUNDS: u64 = 6;
 /// One round in about twenty stops at a time that detects the bug.
@@ -189,7 +189,7 @@ fn parse_spans(text: &str) -> Vec<Vec<(u64, u64)>> {
         .collect()
 }
 
-/// The first step of the next round: nothing that was ever begun has its number.
+/// The first step of the next round: no earlier step has its number.
 fn next_step(spans: &[(u64, u64)]) -> u64 {
     spans.last().map_or(1, |span| span.1 + WINDOW)
 }
@@ -303,7 +303,7 @@ fn rewrite_until_killed(volume: &Volume, from: u64) {
     });
 }
 
-/// The step that the block shows: as it was written, or with the half freed that its own step frees.
+/// The step that the block contains: as written, or with the half freed by the same step.
 fn shown_step(bytes: &[u8]) -> u64 {
     let mut numbers = bytes.chunks_exact(16).map(|pair| &pair[8..]);
     let number = numbers.find(|number| number.iter().any(|byte| *byte != 0));
@@ -376,7 +376,7 @@ fn confirmed_writes_survive_a_kill() {
     let mut spans = volumes.map(|_| vec![Vec::new(); THREADS as usize]);
     for number in 0..rounds.unwrap_or(ROUNDS) {
         let which = number as usize % volumes.len();
-        // Often within the very first steps: a log that was just begun is a case of its own.
+        // Often within the very first steps: a new log is a case of its own.
         let patience = if random.bool() {
             random.usize(1..4)
         } else {

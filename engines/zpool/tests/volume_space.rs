@@ -17,7 +17,7 @@ use volume_support::{disk_files, judge, start_engine, volume_name};
 use zpool::{Engine, Pool, Volume};
 
 const MIB: u64 = 1 << 20;
-/// Less than starts a transaction group by itself, with the settings of these tests.
+/// Less than triggers a transaction group, with the settings of these tests.
 const BURST: u64 = 20;
 /// A transaction group that starts halfway throttles a write once.
 const TRIES: usize = 3;
@@ -51,7 +51,7 @@ fn a_burst_of_an_eighth_of_the_space_waits_for_nothing(engine: &'static Engine) 
     judge(folder.path());
 }
 
-/// Blocks of one sector take twelve times their size there. In so wide a group the pool counts on far less.
+/// Blocks of one sector need twelve times their size there. In so wide a group the pool's estimate is far lower.
 fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'static Engine) {
     let folder = tempfile::tempdir().expect("temporary folder");
     let pool = pool(

@@ -1,4 +1,4 @@
-//! Names of a directory, each with a cookie that stays.
+//! Names of a directory, each with a stable cookie.
 
 use std::collections::{BTreeMap, HashMap};
 

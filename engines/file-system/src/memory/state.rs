@@ -23,14 +23,14 @@ pub(super) struct Object {
     pub(super) attributes: Attributes,
     pub(super) holds: u32,
     pub(super) extended: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Where it is not that of the mode. It decides nothing here.
+    /// The ACL, if it differs from that of the mode. It is not evaluated here.
     pub(super) acl: Option<Vec<acl::Entry>>,
     pub(super) body: Body,
 }
 
 #[derive(Clone)]
 pub(super) enum Body {
-    /// Blocks that were written, by number.
+    /// Written blocks, by number.
     File(BTreeMap<u64, Box<[u8]>>),
     Directory(Directory),
     Link(Vec<u8>),
@@ -104,7 +104,7 @@ impl State {
         })
     }
 
-    /// Performs a change of `node`; its attributes before and after.
+    /// Applies a change to `node`; returns its attributes before and after.
     pub(super) fn changing<T>(
         &mut self,
         node: Node,
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// Whether `who` may take a name of `object` away from `directory`.
+    /// Whether `who` may remove a name of `object` from `directory`.
     pub(super) fn check_removal(&self, who: &Identity, directory: Node, object: u64) -> Done {
         let directory = &self.get(directory)?.attributes;
         let object = self.nodes.get(&object).ok_or(FileError::Stale)?;
@@ -210,7 +210,7 @@ impl State {
         Ok(())
     }
 
-    /// The change of a rename that was checked.
+    /// The change of a checked rename.
     pub(super) fn move_name(
         &mut self,
         moving: u64,
@@ -232,7 +232,7 @@ impl State {
         }
     }
 
-    /// Whether `directory` is `ancestor` or lies in it.
+    /// Whether `directory` is `ancestor` or a descendant of it.
     pub(super) fn is_within(&self, mut directory: u64, ancestor: u64) -> bool {
         while directory != ancestor {
             let parent = match self.nodes.get(&directory).map(|found| &found.body) {
@@ -289,7 +289,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts a new object into a directory that was checked; its number.
+    /// Adds a new object to a checked directory; returns its number.
     pub(super) fn insert(
         &mut self,
         directory: Node,
@@ -344,7 +344,7 @@ impl State {
     }
 }
 
-/// An object of `what` in a directory that has the attributes `parent`.
+/// A new object of `what` in a directory with the attributes `parent`.
 pub(super) fn new_object(
     who: &Identity,
     directory: Node,

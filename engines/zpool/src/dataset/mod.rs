@@ -141,7 +141,7 @@ impl Pool {
     /// Bytes to reserve so that every block can be written.
     fn reservation(&self, size: u64, block: u64, copies: u64) -> Result<u64, DatasetError> {
         let mut bytes = 0;
-        // The shape of a volume without its key is not known, and shown as zeros.
+        // Without its key, the shape of a volume is unknown and shown as zeros.
         if block == 0 {
             let kind = DatasetErrorKind::KeyMissing;
             return Err(DatasetError::new("reserve", self.name().as_str(), kind));
@@ -177,7 +177,7 @@ impl Pool {
         })
     }
 
-    /// A key that is loaded and does not open the dataset is not missing.
+    /// A loaded key that does not open the dataset is not a missing key.
     fn with_outdated_key_told(&self, name: DatasetRef<'_>, error: DatasetError) -> DatasetError {
         let of = name.as_str().split('@').next().unwrap_or_default();
         let is_loaded = || {
@@ -277,7 +277,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Refuses names of other pools: the library would look them up in whatever pool is open.
+    /// Refuses names of other pools: the library would resolve them in any open pool.
     pub(crate) fn own<'a>(
         &self,
         doing: &'static str,
@@ -438,7 +438,7 @@ impl Datasets for Pool {
             }
             return self.destroy_one(name);
         }
-        // Children before parents; the snapshots of each before itself.
+        // Children before parents; the snapshots of each before the dataset itself.
         let mut heads: Vec<_> = all.iter().filter(|info| !info.snapshot).collect();
         heads.reverse();
         for head in heads {
@@ -601,7 +601,7 @@ impl Snapshotting for Pool {
         // SAFETY: the pool is open; the lists are valid for the call.
         let code = unsafe { sys::bh_snapshots_create(list.as_raw(), properties.as_raw()) };
         SystemError::check(code).map_err(|cause| {
-            // The library does not say which of them it is.
+            // The library does not report which of them it is.
             let is_there = |name: &&SnapshotName| self.dataset((*name).into()).is_ok();
             let whose = match cause.is(rustix::io::Errno::EXIST) {
                 true => names.iter().find(is_there).unwrap_or(first),
@@ -707,7 +707,7 @@ pub(crate) fn rollback_error(
     DatasetError::common(doing, snapshot.as_str(), cause)
 }
 
-/// As [`c_text`], for text of users, which may contain a NUL.
+/// Like [`c_text`], for user text, which may contain a NUL.
 fn c_user_text(text: &str) -> Option<CString> {
     CString::new(text).ok()
 }

@@ -21,10 +21,10 @@ use crate::pool::{Pool, c_text};
 const RECEIVED: &str = "$recvd";
 /// The suffix that marks a received value as overridden.
 const INHERIT: &str = "$inherit";
-/// The source that ZFS names for values that came with a stream.
+/// ZFS's source for values that were received with a stream.
 const SOURCE_RECEIVED: &str = "$recvd";
 
-/// The `copies` among properties to be set.
+/// The `copies` property among those to be set.
 pub(super) fn copies(properties: &[(String, Value)]) -> u64 {
     let value = properties.iter().rev().find(|(name, _)| name == "copies");
     match value {
@@ -120,7 +120,7 @@ unsafe extern "C" fn collect_property(
     stored.push(entry);
 }
 
-/// Resolves the suffixes: a local value counts before a received one, which may be switched off.
+/// Resolves the suffixes: a local value precedes a received one, which may be overridden.
 fn resolve(stored: Stored) -> UserProperties {
     let mut found = UserProperties::new();
     let mut received = Vec::new();

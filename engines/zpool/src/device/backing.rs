@@ -9,12 +9,12 @@ use super::lock::LockedFile;
 /// The kind of storage under a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backing {
-    /// A file system in memory: a flush has nothing to do.
+    /// A file system in memory: a flush is a no-op.
     Memory,
     /// A file system of this host, with buffered writes that are copies into the page cache.
     Local {
-        /// Whether writes may bypass the page cache while neighbours go through it. Tried with the ext family
-        /// only; XFS before Linux 6.6 writes back whole pages, which can hold several blocks.
+        /// Whether writes may bypass the page cache while adjacent ones use it. Tested with the ext family only; XFS
+        /// before Linux 6.6 writes back whole pages, which can hold several blocks.
         mixes: bool,
     },
     /// Storage that can hang at any write (a network or FUSE file system), or not a regular file.

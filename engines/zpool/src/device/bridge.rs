@@ -21,7 +21,7 @@ use super::{
     ownership,
 };
 
-/// A device as the library holds it.
+/// An open device in the library's view.
 struct OpenDevice {
     path: PathBuf,
     device: Arc<dyn Device>,
@@ -41,7 +41,7 @@ struct Bridge {
     driver: Arc<dyn Driver>,
     access: AccessOptions,
     timeout: Duration,
-    /// Reads of copies that wait until their devices have rested.
+    /// Reads of copies that are delayed until their devices have rested.
     copies: Later<Request>,
     /// Open devices, and closed ones that still have pending I/O.
     open: Mutex<Vec<Known>>,
@@ -60,7 +60,7 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     is_far,
 };
 
-/// Deadlines are looked at this often, so they are this much too late at most.
+/// Deadlines are checked at this interval, which bounds their error.
 const WATCH_INTERVAL_MAX: Duration = Duration::from_millis(250);
 
 /// If a check runs this late, the whole process or host was stopped, and the check's findings do not concern the
@@ -73,7 +73,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between log lines while that lasts.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Puts the driver in place. Before the library starts, once.
+/// Installs the driver, once, before the library starts.
 pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
     let files: Arc<dyn Driver> = Arc::new(FileDriver::new(options.access)?);
     let driver = match &options.wrap {
@@ -124,7 +124,7 @@ impl OpenDisk {
         self.is_far
     }
 
-    /// Whether it is a leg that the record of its pool leaves out by now.
+    /// Whether it is a leg that its pool's record has excluded.
     pub(super) fn is_left_out(&self) -> bool {
         self.leg.as_ref().is_some_and(|leg| leg.is_excluded())
     }
@@ -181,7 +181,7 @@ pub(crate) fn timeout() -> Duration {
     bridge().timeout
 }
 
-/// Devices that failed a flush which has to succeed, or have not answered it in time.
+/// Devices with a flush that must succeed and that failed or is overdue.
 pub(crate) fn owing_flushes() -> Vec<PathBuf> {
     let open = lock(&bridge().open);
     let owes = |known: &&Known| {
@@ -296,13 +296,13 @@ impl Bridge {
                 failures.remove(path);
             }
             Err(failure) => {
-                // Bounded by the number of devices that anybody names.
+                // Bounded by the number of devices named in requests.
                 failures.insert(path.to_owned(), failure.clone());
             }
         }
     }
 
-    /// Runs as long as the process.
+    /// Runs until the process exits.
     fn watch(&self) {
         let interval = (self.timeout / 4).min(WATCH_INTERVAL_MAX);
         let mut patient_until = Instant::now();
@@ -352,7 +352,7 @@ impl Bridge {
     }
 }
 
-/// Finds out whether the device flushes again.
+/// Checks whether the device flushes again.
 fn flush_again(path: PathBuf, device: &dyn Device, in_flight: Arc<InFlight>) {
     let flush = DeviceIo::on_memory(IoKind::Flush, 0, Vec::new(), move |result, _| {
         if result.is_ok() && in_flight.flushed() == Flushes::Doubtful {
@@ -387,7 +387,7 @@ unsafe extern "C" fn open(
     shape: *mut sys::bh_device_shape,
     device: *mut *mut c_void,
 ) -> i32 {
-    // SAFETY: the library passes a terminated string and valid places for the results.
+    // SAFETY: the library passes a NUL-terminated string and valid pointers for the results.
     let (path, shape, device) = unsafe { (CStr::from_ptr(path), &mut *shape, &mut *device) };
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let access = if writable != 0 {
@@ -485,7 +485,7 @@ pub(super) struct Request {
     length: u64,
 }
 
-// SAFETY: the library lets any thread carry out an I/O, and closes no device before.
+// SAFETY: the library allows any thread to execute an I/O, and closes no device before.
 unsafe impl Send for Request {}
 
 pub(super) fn submit_now(request: Request) {
@@ -510,11 +510,11 @@ pub(super) fn submit_now(request: Request) {
     let length = if kind == IoKind::Flush { 0 } else { length };
     if let Some(leg) = &open.in_flight.leg {
         if !leg.is_in_use() {
-            // SAFETY: as below; the device does not get it.
+            // SAFETY: as below; the device does not receive it.
             return leg.hold(unsafe { LibraryIo::new(io) }, Some(request));
         }
     }
-    // Before its time begins to count: a request that is held back is not late.
+    // Before its deadline starts: a request that is held back is not overdue.
     ownership::attend();
     // SAFETY: the library has just handed it out.
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };

@@ -15,7 +15,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::io::{DeviceIo, IoKind, Place};
 use super::{Access, Device, Driver, OpenFailure, Shape};
 
-/// Most places of a device that cannot be read.
+/// Most unreadable ranges of a device.
 pub const UNREADABLE_MAX: usize = 16;
 
 /// The faults of a device.
@@ -25,7 +25,7 @@ pub struct Fault {
     pub reads_fail: bool,
     /// Reads of data fail with `EIO`, those of labels do not.
     pub data_reads_fail: bool,
-    /// Reads that touch one of these places fail with `EIO`: offsets and lengths in bytes.
+    /// Reads that overlap one of these ranges fail with `EIO`: offsets and lengths in bytes.
     pub unreadable: [(u64, u64); UNREADABLE_MAX],
     /// Writes and discards fail with `EIO`.
     pub writes_fail: bool,
@@ -33,19 +33,19 @@ pub struct Fault {
     pub data_has_no_space: bool,
     /// Flushes fail with `EIO`.
     pub flushes_fail: bool,
-    /// Flushes are not answered until the fault is lifted; all else is.
+    /// Flushes do not complete until the fault is cleared; other I/O does.
     pub flushes_hang: bool,
-    /// Writes, discards and flushes are refused as by a disk that another head has reserved.
+    /// Writes, discards and flushes fail as on a disk that another head has reserved.
     pub reserved_elsewhere: bool,
-    /// Nothing is answered until the fault is lifted.
+    /// No I/O completes until the fault is cleared.
     pub hangs: bool,
     /// All I/O fails with `ENXIO`, and opening reports that there is no device.
     pub gone: bool,
-    /// A bit of every read is wrong.
+    /// Every read has a flipped bit.
     pub reads_corrupt: bool,
     /// All I/O is delayed by this time.
     pub delay: Duration,
-    /// After so many [`steps`](Faults::steps), instead of the next one, the process gets SIGKILL.
+    /// After this many [`steps`](Faults::steps), the process is killed by SIGKILL instead of the next one.
     pub kill_after: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ struct State {
 }
 
 impl State {
-    /// Counts an I/O of the device; its fault, and whether this is the step that is not taken.
+    /// Counts an I/O of the device; returns its fault, and whether the process must die before this step.
     fn count(&mut self, path: &Path, kind: IoKind) -> (Fault, bool) {
         *self.io_counts.entry(path.to_owned()).or_default() += 1;
         let fault = self.faults.get(path).copied().unwrap_or_default();
@@ -105,7 +105,7 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A driver that obeys these switches and delegates to `inner`: an argument for
+    /// A driver that applies these faults and delegates to `inner`: an argument for
     /// [`DeviceOptions::wrap`](super::DeviceOptions::wrap).
     pub fn wrap(&self) -> super::Wrap {
         let faults = self.clone();
@@ -143,17 +143,17 @@ impl Faults {
         }
     }
 
-    /// Lifts the faults of `path`.
+    /// Clears the faults of `path`.
     pub fn lift(&self, path: &Path) {
         self.set(path, Fault::default());
     }
 
-    /// I/O that the device of `path` was given so far.
+    /// Number of I/Os that the device of `path` has received.
     pub fn io_count(&self, path: &Path) -> u64 {
         self.state().io_counts.get(path).copied().unwrap_or(0)
     }
 
-    /// Writes, discards and flushes that the device was given since its fault was switched.
+    /// Number of writes, discards and flushes that the device has received since its fault was set.
     pub fn steps(&self, path: &Path) -> u64 {
         self.state().steps.get(path).copied().unwrap_or(0)
     }
@@ -260,7 +260,7 @@ impl FaultDevice {
         matches!(io.kind(), IoKind::Write | IoKind::Trim) && self.is_of_data(io)
     }
 
-    /// In order: the delay of a device hardly ever changes, and order does no harm.
+    /// In order: the delay of a device rarely changes, and order is harmless.
     fn submit_late(&self, io: DeviceIo, delay: Duration) {
         let late = self.late.get_or_init(|| {
             let (sender, receiver) = channel::<(Instant, DeviceIo)>();
@@ -283,7 +283,7 @@ impl FaultDevice {
         }
     }
 
-    /// Reads into memory of its own and turns a bit over on the way.
+    /// Reads into its own memory and flips a bit of the result.
     fn read_corrupted(&self, io: DeviceIo) {
         let (kind, offset, memory) = (io.kind(), io.offset(), vec![0; io.length()]);
         let relay = DeviceIo::on_memory(kind, offset, memory, move |result, mut data| {

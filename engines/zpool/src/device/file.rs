@@ -26,12 +26,12 @@ use super::turns::Turn;
 use super::workers::{Blocking, Lane, Workers, complete_on_worker};
 use super::{Access, DIRECT_FILE_BLOCK, Device, Driver, OpenFailure, Shape, disk};
 
-/// The way to a device.
+/// The I/O path to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Through the page cache.
     Cached,
-    /// Past it, with io_uring; where the system does not permit that, on worker threads.
+    /// Bypasses it, with io_uring; where the system does not permit that, on worker threads.
     Direct,
 }
 
@@ -67,7 +67,7 @@ const FILE_PHYSICAL_BLOCK: u32 = 4096;
 pub struct FileDriver {
     options: AccessOptions,
     workers: Arc<Workers>,
-    /// Started for the first device that it serves; empty where the system does not permit one.
+    /// Started for the first device that it serves; `None` where the system does not permit one.
     ring: OnceLock<Option<Arc<Ring>>>,
 }
 
@@ -136,10 +136,10 @@ impl FileDriver {
     }
 }
 
-/// Opens and locks `path` the way that `options` say.
+/// Opens and locks `path` according to `options`.
 ///
-/// The locked descriptor of a file is direct in both ways if that can be: a write past the page cache that
-/// is in the kernel's hands when this process is killed holds the lock until it is done.
+/// The locked descriptor of a file is direct in both modes if possible: a write with the page cache bypassed that is in
+/// flight when this process is killed holds the lock until it is done.
 pub(super) fn open_locked(
     path: &Path,
     access: Access,
@@ -157,7 +157,7 @@ pub(super) fn open_locked(
         return acquire(path, access, OFlags::empty());
     }
     match acquire(path, access, OFlags::DIRECT) {
-        // A file system without direct access.
+        // A file system without direct I/O.
         Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty()),
         result => result,
     }
@@ -171,15 +171,15 @@ fn is_block_device(path: &Path) -> bool {
 struct Core {
     file: Arc<LockedFile>,
     direct: bool,
-    /// Whether a write needs no thread that may wait.
+    /// Whether a write cannot block.
     writes_are_copies: bool,
-    /// Whether a flush needs none either.
+    /// Whether a flush cannot block either.
     flushes_are_nothing: bool,
-    /// Whether adjoining I/O is better merged.
+    /// Whether adjacent I/O should be merged.
     merges: bool,
     /// The descriptor for the page cache, if the locked one bypasses it and not all I/O does.
     cached: Option<OwnedFd>,
-    /// For writes that shall bypass it.
+    /// For writes that bypass it.
     past_cache: Option<PastCache>,
 }
 
@@ -188,7 +188,7 @@ struct FileDevice {
     lane: Arc<Lane>,
     workers: Arc<Workers>,
     ring: Option<Arc<Ring>>,
-    /// Whether reads may be tried in the page cache first.
+    /// Whether reads should first try the page cache.
     try_cache: AtomicBool,
     /// Whether the kernel reports which pages are cached, and uncached data can be read with the cache bypassed.
     asks_cache: AtomicBool,
@@ -282,8 +282,8 @@ impl FileDevice {
         }
     }
 
-    /// The memory of a large write, for the kernel to write past the page cache. `None` if that is not wanted
-    /// or not possible now.
+    /// The memory of a large write, for a direct write by the kernel. `None` if that is not requested or not possible
+    /// now.
     fn lend_large(&self, io: &DeviceIo) -> Option<(&Ring, Vec<LentPiece>, Turn)> {
         let (ring, past_cache) = (self.ring.as_ref()?, self.core.past_cache.as_ref()?);
         if io.submitter_may_wait || io.length() < LARGE_WRITE_BYTES_MIN {
@@ -329,7 +329,7 @@ impl Core {
         let mut done = 0;
         while done < buffer.len() {
             match rustix::io::pread(self.fd(), &mut buffer[done..], offset + done as u64) {
-                // The end: the file has been truncated.
+                // The end of the file, which has been truncated. the file has been truncated.
                 Ok(0) => return Err(Errno::IO),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
@@ -355,7 +355,7 @@ impl Core {
         Ok(())
     }
 
-    /// Writes from the library's own memory. `None` if that is in too many pieces, or if it would have to wait.
+    /// Writes from the library's own memory. `None` if that is in too many pieces, or if it would block.
     fn write_in_place(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
         let _turn = match &self.past_cache {
             Some(past_cache) => Some(past_cache.try_begin(Way::Cached, io)?),
@@ -365,7 +365,7 @@ impl Core {
             let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
             self.write(io.offset(), &mut slices)
         })?;
-        // Even if it failed: some of it may have been written.
+        // Even if it failed: part of it may have been written.
         self.file.note_written();
         Some(result)
     }
@@ -383,7 +383,7 @@ impl Core {
             _ => None,
         })??;
         if result.is_err() {
-            // Some of it may have been written.
+            // Part of it may have been written.
             self.file.note_written();
         }
         Some(result)
@@ -413,16 +413,16 @@ impl Core {
     }
 }
 
-/// Larger blocks of a log come several at a time, and one flush after them costs less than one for each.
+/// Larger log blocks are issued several at a time, and one flush after them costs less than one each.
 const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A write of so much is worth its way to the disk at once,
+/// A write of this size should be written to the disk at once,
 const LARGE_WRITE_BYTES_MIN: usize = 64 << 10;
 /// if its pieces have this size on average: copying small pieces costs no more than submitting them to the disk, and
 /// the data that the next import reads stays in the page cache.
 const LARGE_WRITE_PIECE_BYTES: usize = 16 << 10;
 
-/// Writes on one thread's stack that complete inside one another.
+/// Nested completions of writes on one thread's stack.
 const NESTED_MAX: u32 = 2;
 
 thread_local! {
@@ -443,7 +443,7 @@ fn complete_on_submitter(io: DeviceIo, result: Result<(), Errno>) {
     NESTED.set(level);
 }
 
-/// The device as a worker sees it.
+/// The device in a worker's view.
 struct OnWorker(Arc<Core>);
 
 impl Blocking for OnWorker {
@@ -474,7 +474,7 @@ impl Blocking for OnWorker {
             IoKind::Trim => core.trim(io.offset(), io.length() as u64),
         };
         if matches!(io.kind(), IoKind::Write | IoKind::Trim) {
-            // Even if it failed: some of it may have been done.
+            // Even if it failed: part of it may have been done.
             core.file.note_written();
         }
         complete_on_worker(io, result);
@@ -642,7 +642,7 @@ mod tests {
         }
     }
 
-    /// As a resilver does it. The kernel fails a flush when a page is written to that has just been written past it.
+    /// As a resilver does it. The kernel fails a flush when a page is written that was just bypassed.
     #[test]
     fn a_block_that_is_written_in_both_ways_at_a_time_fails_no_flush() {
         const BYTES: usize = 256 << 10;
@@ -652,7 +652,7 @@ mod tests {
         let driver = FileDriver::new(AccessOptions::default()).expect("start");
         let device = driver.open_file(file.path(), Access::ReadWrite);
         let device = device.expect("open");
-        // Only on a file system where the two are mixed.
+        // Only on a file system where the two can be mixed.
         let (Some(ring), Some(past_cache)) = (&device.ring, &device.core.past_cache) else {
             return;
         };

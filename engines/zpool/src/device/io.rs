@@ -21,18 +21,18 @@ pub enum IoKind {
     Write,
     /// Make completed writes durable.
     Flush,
-    /// The contents are not needed any more.
+    /// Discard the contents.
     Trim,
 }
 
 /// The thread on which the library may continue after a completed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On this thread, which belongs to the driver and holds no lock. Spares a hand-over; the
-    /// next I/O may be submitted before the call returns.
+    /// On this thread, which belongs to the driver and holds no lock. Saves a thread hand-over; the next I/O may be
+    /// submitted before the call returns.
     Here,
-    /// On the thread that submitted the I/O, inside [`submit`](super::Device::submit): it was
-    /// carried out on the spot.
+    /// On the thread that submitted the I/O, inside [`submit`](super::Device::submit): it was carried out
+    /// synchronously.
     Submitter,
     /// On a thread of the library.
     Elsewhere,
@@ -48,8 +48,7 @@ impl Place {
     }
 }
 
-/// Most pieces of memory that are worth a vectored system call: 1 MiB of the smallest blocks of a
-/// volume.
+/// Maximum pieces of memory for a vectored system call: 1 MiB of the smallest blocks of a volume.
 const PIECES_MAX: usize = 256;
 
 /// A piece of memory in the kernel's layout (`struct iovec`).
@@ -62,8 +61,7 @@ pub(super) struct LentPiece {
 /// The library's I/O.
 pub(super) struct LibraryIo(NonNull<sys::bh_io>);
 
-// SAFETY: the library lets any thread work on and complete an I/O; the cell's mutex lets one at
-// a time.
+// SAFETY: the library allows any thread to access and complete an I/O; the cell's mutex lets one at a time.
 unsafe impl Send for LibraryIo {}
 
 impl LibraryIo {
@@ -85,7 +83,7 @@ impl LibraryIo {
         unsafe { sys::bh_io_give_up(self.0.as_ptr()) != 0 }
     }
 
-    /// Suspends the pool, so that it is seen to wait; whether it was not suspended before.
+    /// Suspends the pool, so that its state shows the stall; returns whether it was not suspended before.
     pub(super) fn suspend(&self) -> bool {
         // SAFETY: as above.
         unsafe { sys::bh_io_suspend(self.0.as_ptr()) != 0 }
@@ -96,13 +94,13 @@ impl LibraryIo {
         unsafe { sys::bh_io_resume(self.0.as_ptr()) };
     }
 
-    /// Whether its error must wait until its leg is excluded.
+    /// Whether its error must be withheld until its leg is excluded.
     pub(super) fn is_binding(&self) -> bool {
         // SAFETY: as above.
         unsafe { sys::bh_io_is_binding(self.0.as_ptr()) != 0 }
     }
 
-    /// Has the library read from other devices than the one of this I/O.
+    /// Lets the library read from devices other than the one of this I/O.
     pub(super) fn read_elsewhere(&self) {
         // SAFETY: as above.
         unsafe { sys::bh_io_read_elsewhere(self.0.as_ptr()) };
@@ -138,7 +136,7 @@ struct Cell {
     submitted: Instant,
     /// The pool is suspended because this flush is overdue.
     suspends: AtomicBool,
-    /// The kernel works on the requester's own memory, which no deadline can take back from it.
+    /// The kernel accesses the requester's own memory, which no deadline can revoke.
     lent: AtomicBool,
     requester: Mutex<Option<Requester>>,
 }
@@ -188,26 +186,26 @@ pub(super) enum Flushes {
     Doubtful,
 }
 
-/// The I/O of one open device that is not complete.
+/// The pending I/O of an open device.
 #[derive(Default)]
 pub(super) struct InFlight {
     /// Set for a leg: its record is notified of failures before the library.
     pub(super) leg: Option<Arc<Leg>>,
     /// The device is on another host.
     pub(super) is_far: AtomicBool,
-    /// Of its reads for copies.
+    /// For its reads for copies.
     pub(super) copies: Pace,
     slots: Mutex<Slots>,
-    /// I/O that the library got back at its deadline and the driver still has.
+    /// Number of I/Os that the library got back at their deadline and the driver still holds.
     overdue: AtomicUsize,
-    /// Flushes that have failed and that the library does not get back: it would take them for done.
+    /// Failed flushes that are withheld from the library: it would consider them successful.
     refused: Mutex<Vec<Refused>>,
     again: Mutex<Again>,
     /// When the pending flush was last logged.
     told: Mutex<Option<Instant>>,
 }
 
-/// The flush that finds out whether a device flushes again.
+/// The flush that checks whether a device flushes again.
 #[derive(Clone, Copy, Default)]
 enum Again {
     #[default]
@@ -298,7 +296,7 @@ impl InFlight {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether flushes have failed that must not.
+    /// Whether flushes failed that must not.
     pub(super) fn has_refused(&self) -> bool {
         !self.refused().is_empty()
     }
@@ -317,7 +315,7 @@ impl InFlight {
         }
     }
 
-    /// Whether it is time to ask the device for another flush, `interval` after the last one was answered.
+    /// Whether another flush is due, `interval` after the last one completed.
     pub(super) fn may_flush_again(&self, interval: Duration) -> bool {
         let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
         let due = match *again {
@@ -342,7 +340,7 @@ impl InFlight {
         due
     }
 
-    /// The device has answered that flush.
+    /// The device has completed that flush.
     pub(super) fn has_flushed_again(&self) {
         *self.again.lock().unwrap_or_else(PoisonError::into_inner) = Again::Ended(Instant::now());
     }
@@ -368,7 +366,7 @@ impl InFlight {
     }
 }
 
-/// An I/O that a driver has to complete. Dropped, it completes with `EIO`.
+/// An I/O that a driver must complete. Dropped, it completes with `EIO`.
 pub struct DeviceIo {
     kind: IoKind,
     offset: u64,
@@ -382,7 +380,7 @@ pub struct DeviceIo {
     root: u64,
     /// A flush, or a durable write, may run inside `submit`, although no deadline applies there.
     pub(super) submitter_may_wait: bool,
-    /// A write that is made durable as soon as it is done.
+    /// A write that is flushed as soon as it is done.
     pub(super) is_flushed_next: bool,
     /// A read of a scrub, a resilver or a rebuild.
     pub(super) is_of_copy: bool,
@@ -445,8 +443,8 @@ impl DeviceIo {
         Self::new(kind, offset, length, requester, in_flight)
     }
 
-    /// An I/O on `data`, which `done` receives back with the result: for drivers that put
-    /// themselves between the library and another driver. It has no deadline of its own.
+    /// An I/O on `data`, which `done` receives back with the result: for drivers between the library and another
+    /// driver. It has no deadline of its own.
     pub fn on_memory(
         kind: IoKind,
         offset: u64,
@@ -469,8 +467,8 @@ impl DeviceIo {
         Self::new(kind, offset, length, requester, in_flight)
     }
 
-    /// Whether a flush follows this write at once. A device far away does better to make it durable by itself, and to spare the way of the
-    /// flush.
+    /// Whether a flush follows this write at once. A remote device should then write durably, which saves the round
+    /// trip of the flush.
     pub fn is_flushed_next(&self) -> bool {
         self.is_flushed_next
     }
@@ -581,7 +579,7 @@ impl DeviceIo {
             if !suits(pieces) {
                 return None;
             }
-            // Within the lock that a deadline would take.
+            // Under the lock that a deadline would acquire.
             self.cell.lent.store(true, Ordering::Relaxed);
             let lent = pieces.iter_mut().map(|piece| LentPiece {
                 data: piece.as_mut_ptr(),
@@ -601,7 +599,7 @@ impl DeviceIo {
             return;
         }
         let requester = self.cell.requester().take();
-        // A read is nobody's privilege; whatever else a reserved disk refuses, another head owns.
+        // Any initiator may read; any other request that a reserved disk refuses means that another head owns it.
         let is_ours = !matches!(requester, Some(Requester::Memory { .. }));
         if is_ours && self.kind != IoKind::Read && result == Err(Errno::BADE) {
             ownership::lost("a disk is reserved by another head, and refused a write");
@@ -640,9 +638,10 @@ impl DeviceIo {
         }
     }
 
-    /// Whether this is a flush of a device that the pool cannot do without. If it can, it does from now on.
+    /// Whether this is a flush of a device that the pool cannot do without. If it could, the device is given up from
+    /// now on.
     fn must_succeed(&self, errno: Errno, io: &LibraryIo) -> bool {
-        // A device without a cache that could be flushed.
+        // A device without a volatile cache.
         let needless = errno == Errno::OPNOTSUPP;
         self.kind == IoKind::Flush && !needless && !io.give_up()
     }

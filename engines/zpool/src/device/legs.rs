@@ -11,8 +11,8 @@
 //!                       '------ use again --'
 //! ```
 //!
-//! A failure is an error of a write or a flush, which the library would forget; a time-out; a device that is gone or cannot be
-//! opened; one that the library does not write to any more, for any reason; and a call of [`fail`].
+//! A failure is an error of a write or a flush, which the library would ignore; a time-out; a device that is gone or
+//! cannot be opened; one that the library has stopped writing to, for any reason; and a call of [`fail`].
 //!
 //! A block that cannot be read, or returns wrong data, is no failure of the leg, nor is a failed discard: the leg
 //! misses no write because of it. The library receives the error, reads the block from another leg and repairs it, or
@@ -52,10 +52,10 @@ pub enum LegFailure {
 
 /// Receives failures of legs, and has the failed legs excluded.
 pub trait Watcher: Send + Sync {
-    /// The leg gets no more I/O, and its errors are withheld. `flushed`: the last root that a flush confirmed on it since it
-    /// was admitted, by its transaction group.
+    /// The leg gets no more I/O, and its errors are withheld. `flushed`: the last uberblock that a flush confirmed on
+    /// it since it was admitted, by its transaction group.
     ///
-    /// Called on any thread, of the library's too: must not wait, nor call the library.
+    /// Called on any thread, of the library's too: must neither block nor call the library.
     fn leg_failed(&self, leg: u64, why: LegFailure, flushed: Option<u64>);
 }
 
@@ -75,7 +75,7 @@ enum State {
         held: Vec<Held>,
         /// No other leg is complete: it will not be excluded.
         is_last: bool,
-        /// The device may have been away, and may have lost writes that no flush confirmed.
+        /// The device may have been disconnected, and may have lost writes that no flush confirmed.
         is_away: bool,
     },
 }
@@ -91,12 +91,12 @@ pub enum LastLeg {
     Lacks,
 }
 
-/// Whether an error of a read is one of the whole device, and not of some blocks.
+/// Whether a read error concerns the whole device, rather than some blocks.
 pub(super) fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NXIO | Errno::NODEV)
 }
 
-/// A leg, by the number that ZFS gave it.
+/// A leg, by its ZFS GUID.
 pub(super) struct Leg {
     pool: u64,
     guid: u64,
@@ -104,9 +104,10 @@ pub(super) struct Leg {
     watcher: Arc<dyn Watcher>,
     /// Whether it failed, for a check on the fast path.
     is_out: AtomicBool,
-    /// The last root that was written since it was admitted, by its transaction group; 0 for none.
+    /// The last uberblock that was written since it was admitted, by its transaction group; 0 for none.
     root: AtomicU64,
-    /// The last root that a flush confirmed; 0 for none. Not the last group: one without a root does not tell an older image of the leg.
+    /// The last uberblock that a flush confirmed; 0 for none. It is not the last group: a group without an uberblock
+    /// cannot identify an older image of the leg.
     flushed: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -147,7 +148,7 @@ pub fn put_on_record(
     }
 }
 
-/// The pool is closed: its devices are legs no more.
+/// The pool is closed: its devices are no longer legs.
 pub fn forget(pool: u64) {
     if let Some(all) = &mut *lock(&LEGS) {
         all.retain(|_, leg| leg.pool != pool);
@@ -202,7 +203,8 @@ pub fn fail_and_wait(leg: u64, why: LegFailure) {
     }
 }
 
-/// The last root that a flush confirmed on the leg since it was admitted, by its transaction group; `None` if none, or if it is not in use.
+/// The last uberblock that a flush confirmed on the leg since it was admitted, by its transaction group; `None` if
+/// none, or if it is not in use.
 pub fn flushed_group(leg: u64) -> Option<u64> {
     let leg = find(leg).filter(|leg| leg.is_in_use())?;
     Some(leg.flushed.load(Ordering::Acquire)).filter(|group| *group != 0)
@@ -223,7 +225,7 @@ pub fn is_in_use(leg: u64) -> bool {
     find(leg).is_some_and(|leg| leg.is_in_use())
 }
 
-/// The leg of that number, if it is one.
+/// The leg with that GUID, if it is one.
 pub(super) fn find(guid: u64) -> Option<Arc<Leg>> {
     lock(&LEGS).as_ref()?.get(&guid).cloned()
 }
@@ -259,7 +261,7 @@ impl Leg {
         self.answer_within
     }
 
-    /// The last root that was written since it was admitted; 0 for none.
+    /// The last uberblock that was written since it was admitted; 0 for none.
     pub(super) fn root_written(&self) -> u64 {
         self.root.load(Ordering::Acquire)
     }
@@ -322,7 +324,7 @@ impl Leg {
             }
             return io.complete(result, place);
         };
-        // A device without a cache that could be flushed.
+        // A device without a volatile cache.
         let is_needless = kind == IoKind::Flush && errno == Errno::OPNOTSUPP;
         let is_binding = kind != IoKind::Trim && io.is_binding();
         if is_needless || !is_binding && !is_gone(errno) {
@@ -346,7 +348,7 @@ impl Leg {
                 }
             }
             (State::Excluded, _) => {}
-            // It is used again since it was found out.
+            // It was resumed since the decision.
             (State::InUse, Some(request)) => {
                 drop(state);
                 return submit_now(request);
@@ -361,7 +363,7 @@ impl Leg {
         io.complete(Err(Errno::NXIO), Place::Elsewhere);
     }
 
-    /// It has failed, for good.
+    /// It failed permanently.
     pub(super) fn fail(&self, why: LegFailure) {
         {
             let mut state = lock(&self.state);

@@ -34,11 +34,11 @@ pub(super) struct LockedFile {
     pub(super) access: Access,
     /// Device number of a disk.
     pub(super) disk_number: u64,
-    /// Counts writes and discards that have been carried out.
+    /// Counts completed writes and discards.
     written: AtomicU64,
     /// The value of `written` when the last successful flush began.
     durable: AtomicU64,
-    /// The key that reserves it.
+    /// The key of its reservation.
     reserved: Mutex<Option<Key>>,
 }
 
@@ -77,13 +77,13 @@ impl LockedFile {
         self.is_disk && reservation::is_supported(&Kernel(self.fd.as_fd()))
     }
 
-    /// Notes a write. Before it is reported as complete and not before it is: a flush that began
-    /// in between would count as having covered it.
+    /// Counts a write, after its execution and before its completion is reported: a flush that began in between would
+    /// be assumed to cover it.
     pub(super) fn note_written(&self) {
         self.written.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether a flush has nothing to do.
+    /// Whether a flush would be a no-op.
     pub(super) fn is_durable(&self) -> bool {
         self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
     }
@@ -125,12 +125,12 @@ pub(crate) struct Guard(());
 pub(crate) struct Guarded {
     /// In force, if the disks can be reserved.
     pub(crate) guard: Option<Guard>,
-    /// The disks, until the library has them.
+    /// The disks, until the library has opened them.
     pub(crate) claims: Vec<super::Claim>,
 }
 
-/// Has the disks among `claims`, and those that are opened later, reserved by the host `own`,
-/// if all of `claims` can be; registrations of `previous` may be removed.
+/// Reserves the disks among `claims`, and those that are opened later, for the host `own`, if all of `claims` can be
+/// reserved; registrations of `previous` may be removed.
 pub(crate) fn guard(
     claims: Vec<super::Claim>,
     own: HostId,
@@ -157,7 +157,7 @@ pub(crate) fn guard(
     Ok(guarded)
 }
 
-/// Nothing is reserved any more that is opened from now on.
+/// Disks that are opened from now on are not reserved.
 pub(crate) fn unguard() {
     set(None);
 }
@@ -318,8 +318,8 @@ fn holder(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<String> {
     Some(format!("process {pid} ({})", name.trim()))
 }
 
-/// Whether the process that holds the lock has ended. One of another PID namespace is not seen, and counts as
-/// alive.
+/// Whether the process that holds the lock has terminated. A process of another PID namespace is invisible, and counts
+/// as alive.
 fn holder_is_gone(fd: &OwnedFd, stat: &rustix::fs::Stat) -> bool {
     holder_pid(fd, stat).is_some_and(|pid| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn file_that_another_opener_locked_is_refused_and_the_holder_named() {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
-        // A descriptor of its own holds its own lock, as another process would.
+        // A separate descriptor holds its own lock, as another process would.
         flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).expect("lock");
         match acquire(file.path(), Access::ReadWrite, OFlags::empty()) {
             Err(OpenFailure::InUse { by }) => {

@@ -1,4 +1,4 @@
-//! How the library reaches its devices.
+//! Connects the library with its devices.
 //!
 //! A [`Driver`] opens a path and returns a [`Device`], which receives each I/O ([`DeviceIo`]) and completes it later,
 //! on any thread. [`file::FileDriver`] serves files and block devices of this host; a device on another head is one
@@ -64,10 +64,10 @@ pub struct Shape {
     pub bytes: u64,
     /// Smallest I/O, a power of two.
     pub logical_block: u32,
-    /// Smallest I/O that the device carries out without reading first, a power of two.
+    /// Smallest I/O without a read-modify-write in the device, a power of two.
     pub physical_block: u32,
-    /// Whether I/O that adjoins is merged up to 1 MiB, in place of 128 KiB: a call, or a seek, costs more
-    /// than such a merger.
+    /// Whether adjacent I/O is merged up to 1 MiB, instead of 128 KiB: a call, or a seek, costs more than such a
+    /// merger.
     pub merges: bool,
     /// Whether it is on another host: a mirror reads from it only data that no nearer device of the mirror can return.
     pub far: bool,
@@ -80,7 +80,7 @@ pub struct Shape {
 pub(crate) struct OwnerOnDisk {
     /// The pool.
     pub(crate) pool_guid: u64,
-    /// Number of the host that wrote the label.
+    /// Host id of the writer of the label.
     pub(crate) host_id: Option<u32>,
     /// When that was.
     pub(crate) label_txg: u64,
@@ -159,7 +159,7 @@ pub trait Driver: Send + Sync {
     }
 }
 
-/// Smallest I/O on a file that bypasses the page cache, where its file system does not say.
+/// Smallest direct I/O on a file, where its file system does not report it.
 const DIRECT_FILE_BLOCK: u32 = 4096;
 
 /// Settings of the devices.
@@ -177,8 +177,8 @@ pub struct DeviceOptions {
 /// Wraps the built-in driver.
 pub type Wrap = Arc<dyn Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
 
-/// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than
-/// the patience of an initiator.
+/// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than an initiator's
+/// time-out.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
 
 impl Default for DeviceOptions {

@@ -1,8 +1,7 @@
-//! Whether this process still owns the disks that it writes to.
+//! Verifies that this process still owns the disks that it writes to.
 //!
-//! A process that was stopped (a signal, a paused virtual machine, a kernel that stood still) does
-//! not know that time has passed, and in that time another head may have taken the pool. Three
-//! things keep it from writing:
+//! A process that was stopped (a signal, a paused virtual machine, a stalled kernel) does not notice it, and another
+//! head may have imported the pool in that time. Three mechanisms prevent it from writing:
 //!
 //! * **Locks.** On one kernel, a stopped process retains its locks: no other process opens the pool.
 //! * **Reservations.** A disk that another head preempted refuses our writes. The first such refusal terminates this
@@ -35,11 +34,11 @@ use super::bridge::OpenDisk;
 pub const EXIT_OWNERSHIP_LOST: i32 = 8;
 /// Longest gap between clock checks in a running process. A host that stops for so long may have been declared dead.
 pub(crate) const INATTENTION_MAX: Duration = Duration::from_millis(1_000);
-/// A look is noted this often: not by each of many writes.
+/// A check is recorded at this interval, rather than by each of many writes.
 const NOTE_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause between two checks while no write is issued.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Pause between two readings of a label, one disk after the other.
+/// Pause between two label reads, one disk after another.
 const READING_INTERVAL: Duration = Duration::from_secs(2);
 /// How long disks may take to return their labels before those that failed are read again.
 const READING_LIMIT: Duration = Duration::from_secs(3);
@@ -48,7 +47,7 @@ const READING_PAUSE: Duration = Duration::from_millis(50);
 
 /// The pool's owner, as far as this check needs it.
 pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
-    /// The disks that are open.
+    /// The open disks.
     fn disks(&self) -> Vec<OpenDisk>;
     /// The reason if a disk's contents prove that another owner has the pool.
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String>;
@@ -71,9 +70,9 @@ struct Watched {
 }
 
 static STATE: Mutex<State> = Mutex::new(State { owners: Vec::new() });
-/// Whether there is an owner.
+/// Whether an owner is registered.
 static WATCHED: AtomicBool = AtomicBool::new(false);
-/// The last look at the clock, in nanoseconds since boot, sleep included.
+/// The last check of the clock, in nanoseconds since boot, including suspend.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
 fn state() -> MutexGuard<'static, State> {
@@ -170,7 +169,7 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: D
     let mut round = Round::new(owner, disks);
     let mut is_told = false;
     loop {
-        // From disks that were late in the rounds before.
+        // From disks that were late in earlier rounds.
         while let Ok(told) = receiver.try_recv() {
             round.take(told);
         }
@@ -217,13 +216,13 @@ struct Told {
     asked: u64,
 }
 
-/// Readings of labels that are repeated until enough of them succeed.
+/// Label reads that are repeated until enough of them succeed.
 struct Round<'a> {
     owner: &'a Arc<dyn Owner>,
     all: &'a [OpenDisk],
     /// Disks that were not read yet.
     waiting: Vec<OpenDisk>,
-    /// Those that have not answered yet: a disk that hangs holds one thread, and no more.
+    /// Disks with a pending read: a disk that hangs holds one thread, and no more.
     asked: BTreeSet<PathBuf>,
     /// The last check of the clock. After another stop all disks are read again.
     looked: u64,
@@ -308,10 +307,7 @@ fn end_if_contradicted(owner: &Arc<dyn Owner>, disk: &Path, found: &OwnerOnDisk)
 
 /// Terminates the process at once: another head has the pool.
 pub(crate) fn lost(why: &str) -> ! {
-    tracing::error!(
-        why,
-        "the pool has another owner: this server ends at once"
-    );
+    tracing::error!(why, "the pool has another owner: this server ends at once");
     end()
 }
 

@@ -1,4 +1,4 @@
-//! Reads of a copy, as resilvers and scrubs make them, leave time of a device to clients.
+//! Leaves time of a device to clients during reads of a copy, such as resilvers and scrubs.
 //!
 //! The library issues these reads to a device one after another, so a device that serves one request at a time always
 //! has one of them ahead of a client's request. While clients have pending reads or log writes, a device rests after
@@ -18,7 +18,7 @@ const REST_MAX: Duration = Duration::from_millis(250);
 
 /// A client request reached a device since the last read of a copy began.
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// When that was found last.
+/// The time of the last detection.
 static WAITING_SINCE: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Notes a client request to a device. On the path of each request, so it reads no clock.
@@ -44,7 +44,7 @@ pub(super) struct Pace(Mutex<Rest>);
 struct Rest {
     /// The device rests until then.
     until: Option<Instant>,
-    /// How long the last read took.
+    /// The duration of the last read.
     took: Duration,
 }
 
@@ -61,12 +61,12 @@ impl Pace {
         }
         let mut rest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let until = rest.until.filter(|until| *until > now);
-        // Several that wait begin one after the other, each with its rest.
+        // Queued reads start one after another, each followed by its rest.
         rest.until = Some(until.unwrap_or(now) + 2 * rest.took);
         until
     }
 
-    /// A read took so long.
+    /// A read has completed, with this duration.
     pub(super) fn ended(&self, took: Duration) {
         self.ended_at(Instant::now(), took);
     }
@@ -79,7 +79,7 @@ impl Pace {
     }
 }
 
-/// Does things later, on a thread of its own.
+/// Executes delayed actions on its own thread.
 pub(super) struct Later<T>(Sender<(Instant, T)>);
 
 impl<T: Send + 'static> Later<T> {

@@ -31,7 +31,7 @@ struct Counts {
 ///
 /// # Errors
 ///
-/// The kernel is too old, or does not tell.
+/// The kernel is too old, or does not report it.
 pub(super) fn has_all(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<bool, Errno> {
     let page = rustix::param::page_size() as u64;
     let end = offset + length as u64;
@@ -72,7 +72,7 @@ mod tests {
         file.write_all(&vec![7; 8 * PAGE]).expect("written");
         file.as_file().sync_all().expect("flushed");
         let has = |offset, length| has_all(file.as_file().as_fd(), offset, length);
-        // An old kernel, or a sandbox that does not let it through.
+        // An old kernel, or a sandbox that does not allow it.
         let Ok(after_write) = has(0, 8 * PAGE) else {
             return;
         };
@@ -82,7 +82,7 @@ mod tests {
         rustix::fs::fadvise(file.as_file(), 0, None, rustix::fs::Advice::DontNeed)
             .expect("dropped");
         if has(0, PAGE) == Ok(true) {
-            // A file system in memory drops nothing.
+            // A file system in memory never drops pages.
             return;
         }
         let mut first = [0; PAGE];

@@ -1,4 +1,4 @@
-//! Writes past the page cache to a file that is read through it.
+//! Writes with the page cache bypassed, to a file that is read through it.
 //!
 //! The kernel drops a range from its page cache before and after such a write. It cannot drop a page during a
 //! concurrent write, so there must be none: overlapping writes of the two paths are serialised ([`Turns`]). The page
@@ -35,7 +35,7 @@ pub(super) struct PastCache {
 }
 
 impl PastCache {
-    /// `None` if `file` was not opened for it.
+    /// `None` if `file` does not support it.
     pub(super) fn of(file: &Arc<LockedFile>) -> Option<Self> {
         (file.is_direct() && file.access == Access::ReadWrite).then(|| Self {
             file: Arc::clone(file),
@@ -44,12 +44,12 @@ impl PastCache {
         })
     }
 
-    /// Before a write, which is over when the turn is dropped. `None` while it meets one that goes the other way.
+    /// Starts a write, which is over when the turn is dropped. `None` while it overlaps one on the other path.
     pub(super) fn try_begin(&self, way: Way, io: &DeviceIo) -> Option<Turn> {
         self.turns.try_begin(way, io.offset(), io.length())
     }
 
-    /// The same on a thread that may wait for the other one.
+    /// Like `begin`, on a thread that may block on the other write.
     pub(super) fn begin(&self, way: Way, io: &DeviceIo) -> Turn {
         self.turns.begin(way, io.offset(), io.length())
     }
@@ -69,7 +69,7 @@ impl PastCache {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes that the file system does not do it.
+    /// Notes that the file system does not support it.
     pub(super) fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
@@ -82,7 +82,7 @@ impl PastCache {
         let pieces = [IoSlice::new(data)];
         match pwritev2(&self.file.fd, &pieces, offset, ReadWriteFlags::DSYNC) {
             Ok(count) if count == data.len() => Some(Ok(())),
-            // The rest goes the usual way, with all of it.
+            // The rest uses the other path, with the whole write.
             Ok(_) | Err(Errno::INTR) => None,
             Err(Errno::INVAL | Errno::OPNOTSUPP) => {
                 self.refuse();
@@ -99,7 +99,7 @@ pub(super) fn reopen_cached(file: &LockedFile) -> Result<OwnedFd, Errno> {
         Access::Read => OFlags::RDONLY,
         Access::ReadWrite => OFlags::RDWR,
     };
-    // By the descriptor: the path may name another file by now.
+    // By the descriptor: the path may refer to another file by now.
     let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
     let cached = rustix::fs::open(path, mode | OFlags::CLOEXEC, Mode::empty())?;
     fadvise(&cached, 0, None, Advice::Random)?;

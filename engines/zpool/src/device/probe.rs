@@ -16,9 +16,9 @@ use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 
 /// Longest time for one response. A healthy disk in standby needs longer to spin up, and is probed again.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
-/// Where in a label its list of names and values begins, and its length.
+/// Offset in a label of its list of names and values, and the list's length.
 const LIST: (u64, usize) = (16 << 10, 112 << 10);
-/// The part of it in front of the list, which the library's own probe writes as well: its contents are put there again.
+/// The part of it before the list, which the library's own probe writes as well: its contents are rewritten unchanged.
 const PAD: (u64, usize) = (8 << 10, 8 << 10);
 
 /// Why a device cannot be used again.
@@ -44,7 +44,7 @@ pub enum ProbeFailure {
 ///
 /// # Errors
 ///
-/// It does not do all of that.
+/// A step failed.
 pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure> {
     let device = open_apart(path, guid)?;
     let mut failed = ProbeFailure::Another;
@@ -59,7 +59,7 @@ pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure>
     Err(failed)
 }
 
-/// Reads the label at `start` and writes a part of it; whether there is one.
+/// Reads the label at `start` and writes a part of it; returns whether there is one.
 fn probe_label(
     device: &dyn Device,
     start: u64,
@@ -84,7 +84,7 @@ pub enum Labelled {
     Itself,
     /// Another device of its pool.
     Sibling,
-    /// Another pool's, or nobody's.
+    /// A device of another pool, or of none.
     No,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn ask(
     offset: u64,
     data: Vec<u8>,
 ) -> Result<Vec<u8>, ProbeFailure> {
-    // As before any other I/O: this process may have stood still, and the pool be another head's.
+    // As before any other I/O: this process may have been stopped, and another head may own the pool.
     ownership::attend();
     ask_before_attending(device, kind, offset, data)
 }

@@ -1,5 +1,5 @@
-//! Persistent reservations on disks (SPC-4, 5.13; NVM Express base specification, 8.19): the disk
-//! itself refuses the writes of a head that lost the pool, whatever that head believes.
+//! Persistent reservations on disks (SPC-4, 5.13; NVM Express base specification, 8.19): the disk itself refuses the
+//! writes of a head that lost the pool, even if that head does not know it.
 //!
 //! Each head registers its own key and holds, or shares, the reservation *write exclusive, registrants only*. A head
 //! that imports a pool removes the registration of the previous owner, with proof that it has stopped; from then on
@@ -18,11 +18,11 @@ use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
-/// Upper half of every key of ours, "BULK".
+/// Upper half of all keys of this project, "BULK".
 const KEY_PREFIX: u64 = 0x4255_4c4b;
 
 impl Key {
-    /// The key of the host with that number in its pools' labels.
+    /// The key of the host with that host id.
     pub(super) const fn of_host(host_id: NonZeroU32) -> Self {
         Self(KEY_PREFIX << 32 | host_id.get() as u64)
     }
@@ -33,13 +33,13 @@ impl Key {
 pub(super) enum Removable {
     /// Nobody's.
     None,
-    /// That of the host with this key, which is proven to have stopped.
+    /// The registration of the host with this key, which is proven to have stopped.
     One(Key),
-    /// Everybody's: an administrator vouches for all.
+    /// All registrations: an administrator has confirmed that their hosts have stopped.
     All,
 }
 
-/// Why a disk could not be taken.
+/// Why a disk could not be acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It does not support persistent reservations.
@@ -53,7 +53,7 @@ pub(super) enum Refusal {
 /// One request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Registers the key, whatever was registered here before.
+    /// Registers the key, replacing an existing registration.
     Register(Key),
     /// Removes the registered key and the reservation that it holds.
     Unregister(Key),
@@ -74,7 +74,7 @@ pub(super) enum Request {
 
 /// A disk that accepts reservation requests.
 pub(super) trait Registrar {
-    /// Carries one request out.
+    /// Executes one request.
     fn request(&self, request: Request) -> Result<(), Refusal>;
 }
 
@@ -289,7 +289,7 @@ fn judge(answer: Result<i32, Errno>) -> Result<(), Refusal> {
         Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::NOSYS) => {
             Err(Refusal::Unsupported)
         }
-        // No way leads to the disk, or it is busy for long.
+        // No path leads to the disk, or it is busy for long.
         Ok(_) => Err(Refusal::System(Errno::IO)),
         Err(errno) => Err(Refusal::System(errno)),
     }
@@ -311,7 +311,7 @@ mod tests {
         holder: Option<Key>,
     }
 
-    /// One initiator's way to the disk.
+    /// One initiator's path to the disk.
     struct Path(usize, Rc<RefCell<Disk>>);
 
     impl Path {
@@ -395,7 +395,7 @@ mod tests {
         let [old, new, _] = paths();
         take(&old, key(1), Removable::None).expect("free");
         assert_eq!(take(&new, key(2), Removable::None), Err(Refusal::Conflict));
-        // Proof about another is no proof about this one.
+        // A proof about one host proves nothing about another.
         let wrong = Removable::One(key(3));
         assert_eq!(take(&new, key(2), wrong), Err(Refusal::Conflict));
         assert!(old.may_write() && !new.may_write());
@@ -422,12 +422,12 @@ mod tests {
     /// A head that acquires the disk while a second one does the same, and that may die in between.
     struct Interrupted<'a> {
         path: &'a Path,
-        /// Requests that it has made.
+        /// Number of its requests.
         made: RefCell<usize>,
         /// The request before which the other head acquires the disk.
         other_at: usize,
         other: Box<dyn Fn() + 'a>,
-        /// Which request it does not live to make.
+        /// The request before which it dies.
         dies_at: usize,
     }
 

@@ -110,7 +110,7 @@ impl Buffers {
     }
 }
 
-/// An I/O in the kernel's hands.
+/// An I/O in flight in the kernel.
 struct Flight {
     io: DeviceIo,
     /// Open, and so locked, until the kernel has completed the I/O, even if the process is killed before.
@@ -122,7 +122,7 @@ struct Flight {
 
 /// The memory that the kernel accesses.
 enum Memory {
-    /// The ring's. A file system that refuses to go past its page cache has the I/O carried out in another way.
+    /// The ring's. If a file system refuses direct I/O, the I/O is carried out on a worker.
     Own(Buffer, Option<Otherwise>),
     /// The requester's.
     Lent(Lent),
@@ -132,11 +132,11 @@ enum Memory {
 struct Lent {
     /// The pieces that are not written yet.
     pieces: Vec<LentPiece>,
-    /// Carries the write out in another way.
+    /// Carries out the write by the fallback.
     otherwise: Otherwise,
 }
 
-// SAFETY: the memory is that of the flight's I/O, which any thread may work on.
+// SAFETY: the memory is that of the flight's I/O, which any thread may access.
 unsafe impl Send for Lent {}
 
 /// Handles a write that the kernel refuses to do with the page cache bypassed.
@@ -175,7 +175,8 @@ impl Ring {
             .setup_cqsize(ENTRIES * 8)
             .setup_r_disabled()
             .build(ENTRIES)?;
-        // A ring carries calls out past the filters of system calls: this one never opens, connects or starts anything.
+        // A ring executes calls outside of system call filters: this one never opens files, connects or starts
+        // processes.
         let mut only = [
             opcode::Read::CODE,
             opcode::Write::CODE,
@@ -295,7 +296,7 @@ impl Ring {
         }
     }
 
-    /// Runs as long as the process.
+    /// Runs until the process exits.
     fn reap(&self) {
         loop {
             if let Err(error) = self.uring.submit_and_wait(1) {
@@ -323,7 +324,7 @@ impl Ring {
             (_, error) if error == -Errno::AGAIN.raw_os_error() => None,
             (_, error) if error < 0 => Some(Err(Errno::from_raw_os_error(-error))),
             (IoKind::Flush | IoKind::Trim, _) => Some(Ok(())),
-            // The end of the device: it has been truncated.
+            // The end of the device, which has been truncated. it has been truncated.
             (_, 0) => Some(Err(Errno::IO)),
             (_, bytes) => {
                 flight.done += bytes as usize;
@@ -340,7 +341,7 @@ impl Ring {
             io, file, memory, ..
         } = *flight;
         if io.kind() == IoKind::Write {
-            // Even if it failed: some of it may have been written.
+            // Even if it failed: part of it may have been written.
             file.note_written();
         }
         match memory {

@@ -13,10 +13,10 @@ pub const STAMP_BYTES: usize = 4096;
 /// Length of a label. Two are at the front, two at the end.
 const LABEL_BYTES: u64 = 256 << 10;
 
-/// Where the roots are in a label, and how many bytes they are (`vl_uberblock`).
+/// Offset and size of the uberblock ring in a label (`vl_uberblock`).
 const ROOTS_AT: u64 = 128 << 10;
 const ROOTS_BYTES: usize = 128 << 10;
-/// Where the description is (`vl_vdev_phys`).
+/// Offset of the description (`vl_vdev_phys`).
 const TEXT_AT: u64 = 16 << 10;
 /// The area of the signatures of partition tables and most file systems (`vl_pad1` of the first label).
 const FRONT_BYTES: usize = 8 << 10;

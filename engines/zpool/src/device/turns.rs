@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::file::Way;
 
-/// The writes to one file that are under way.
+/// The writes to one file that are in flight.
 #[derive(Default)]
 pub(super) struct Turns {
     state: Mutex<State>,
@@ -30,13 +30,13 @@ struct Write {
     pages: Range<u64>,
 }
 
-/// A write may be carried out, until this is dropped.
+/// A write may run until this is dropped.
 pub(super) struct Turn {
     turns: Arc<Turns>,
     number: u64,
 }
 
-/// The pages that have some of these bytes.
+/// The pages that contain any of these bytes.
 fn pages(offset: u64, length: usize) -> Range<u64> {
     let page = rustix::param::page_size() as u64;
     offset / page..(offset + length as u64).div_ceil(page)
@@ -63,7 +63,7 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None` while one that goes the other way is under way there.
+    /// `None` while an overlapping write on the other path is in flight.
     pub(super) fn try_begin(
         self: &Arc<Self>,
         way: Way,
@@ -112,9 +112,7 @@ impl Drop for Turn {
             .writes
             .iter()
             .position(|one| one.number == self.number);
-        state
-            .writes
-            .swap_remove(at.expect("added with this turn"));
+        state.writes.swap_remove(at.expect("added with this turn"));
         let someone_waits = state.waiting != 0;
         drop(state);
         if someone_waits {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::io::DeviceIo;
 
-/// Threads that one device can occupy.
+/// Maximum number of threads per device.
 const LANE_THREADS_MAX: usize = 8;
 /// Threads in all.
 const THREADS_MAX: usize = 128;
@@ -89,7 +89,7 @@ struct State {
 }
 
 thread_local! {
-    /// On a worker that is completing an I/O: the job it will carry out next.
+    /// On a worker that is completing an I/O: the job to carry out next.
     static KEPT: RefCell<Kept> = const { RefCell::new(Kept::NotNow) };
 }
 

@@ -43,7 +43,7 @@ pub struct Files {
 struct Open {
     raw: NonNull<sys::bh_files>,
     gate: Gate,
-    /// It was closed, so all that was changed is on the disks.
+    /// It was closed, so all changes are on the disks.
     is_written: Mutex<bool>,
     written: Condvar,
 }
@@ -186,7 +186,7 @@ impl Pointed {
         pointer
     }
 
-    /// The step as the shim has it. It points into `self` and into `step`.
+    /// The step in the shim's form. It points into `self` and into `step`.
     fn step(&mut self, step: &Step<'_>) -> Result<sys::bh_step, ObjectError> {
         let mut raw = sys::bh_step {
             kind: 0,
@@ -322,7 +322,7 @@ impl Pointed {
     }
 }
 
-/// A visitor of records, and the panic of one: it must not cross the library.
+/// A visitor of records, and its panic, which must not unwind into the library.
 struct Visiting<'a, 'b> {
     visit: &'a mut Visitor<'b>,
     panic: Option<Box<dyn std::any::Any + Send>>,
@@ -366,7 +366,7 @@ impl Files {
         }
     }
 
-    /// Changes that were refused because the pool or a quota of the dataset has no space left.
+    /// Errors of changes that were refused because the pool or a quota of the dataset is full.
     pub fn refused_for_space(&self) -> u64 {
         self.refused_for_space.load(Ordering::Relaxed)
     }

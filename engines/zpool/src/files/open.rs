@@ -63,7 +63,7 @@ pub(super) fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetEr
     })
 }
 
-/// The error, with all that led to it in its words.
+/// The error, with its chain of causes as text.
 fn refused(name: &str, error: &OpenError) -> DatasetError {
     let kind = match error {
         OpenError::Objects(ObjectError::NoSpace | ObjectError::Quota) => DatasetErrorKind::NoSpace,

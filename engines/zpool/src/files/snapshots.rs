@@ -13,7 +13,7 @@ use super::open::open_files;
 use super::{Files, c_name, checked, list_with};
 use crate::snapshots::{Closing, OpenSnapshots};
 
-/// Bytes of a full name, with its NUL.
+/// Bytes of a full name, including its NUL.
 const NAME_BYTES: usize = 256;
 
 fn failure(error: ObjectError) -> FileError {

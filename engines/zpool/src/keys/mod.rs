@@ -1,9 +1,8 @@
 //! Keys of encrypted datasets, compatible with kernel ZFS: each of the two opens the other's datasets with the same
 //! file or passphrase.
 //!
-//! A dataset made with a key is an *encryption root*; those made below it without a key of their
-//! own share its key. The key that an owner has only wraps the dataset's own random keys, so it
-//! can be changed without writing the data again.
+//! A dataset created with a key is an *encryption root*; descendants created without their own key share its key. The
+//! owner's key only wraps the dataset's own random keys, so it can be changed without rewriting data.
 
 use std::ffi::c_void;
 
@@ -60,7 +59,7 @@ unsafe extern "C" fn collect(arg: *mut c_void, info: *const sys::bh_key_info) {
     });
 }
 
-/// This process holds keys from now on, so that a core dump would tell them.
+/// This process holds keys from now on, which a core dump would reveal.
 fn leave_no_core_dump() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
@@ -213,7 +212,7 @@ impl Keys for Pool {
 
     fn unload_key(&self, root: DatasetRef<'_>) -> Result<(), DatasetError> {
         const DOING: &str = "unload the key of";
-        // Clones outside have it, too.
+        // Clones elsewhere have it, too.
         let _closed = self.snapshots.keep_closed([Pool::name(self).as_str()]);
         let root = self.own(DOING, root)?;
         let name = c_text(root.as_str());

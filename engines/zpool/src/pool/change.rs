@@ -1,4 +1,4 @@
-//! Changes to an open pool: its devices, its properties, its upkeep.
+//! Changes to an open pool: its devices, its properties, its maintenance.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub(super) struct Overwriter {
 /// An open pool, as the labels of its devices name it.
 pub(super) struct OwnPool {
     guid: u64,
-    /// Its devices, by their numbers, and where they are.
+    /// Its devices, by their numbers, with their paths.
     devices: Vec<(u64, String)>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn check_new_devices<'a>(
     Ok(())
 }
 
-/// The library goes by labels that `wipefs -a` left: a copy of a disk of this pool would be that disk.
+/// The library uses labels that `wipefs -a` left: a copy of a disk of this pool would be used as that disk.
 fn forget_wiped<'a>(
     doing: &'static str,
     pool: &str,
@@ -200,7 +200,7 @@ fn check_new_device(path: &Path, overwriter: &Overwriter) -> Result<(), PoolErro
     })
 }
 
-/// Whether both paths lead to one device.
+/// Whether both paths refer to one device.
 fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     one == other || real(one) == real(other)
@@ -281,7 +281,7 @@ impl Pool {
             .iter()
             .find(|property| property.name == "ashift")?;
         let shift = found.value.parse().ok()?;
-        // Other software may have stored anything.
+        // Other software may have stored arbitrary values.
         spec::ASHIFT_RANGE.contains(&shift).then_some(shift)
     }
 
@@ -545,7 +545,7 @@ impl Devices for Pool {
         // SAFETY: the library runs; the name is copied; `raw` is valid for the result.
         let code = unsafe { sys::bh_pool_properties(self.c_name().as_ptr(), &mut raw) };
         self.checked("read properties of", code)?;
-        // SAFETY: the library hands the list over.
+        // SAFETY: the library returns the list.
         let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
         let entries = list.view().entries().into_iter();
         Ok(entries
@@ -564,7 +564,7 @@ impl Devices for Pool {
     }
 }
 
-/// An entry is a list of a value and where it comes from.
+/// An entry is a list of a value and its source.
 fn property_of(name: String, entry: NvValue<'_>) -> Option<PoolProperty> {
     /// `ZPROP_SRC_DEFAULT` and `ZPROP_SRC_NONE` of the library.
     const NOT_SET: [u64; 2] = [1, 2];

@@ -1,11 +1,11 @@
-//! Sets of features by name (zpool-features(7), "compatibility"): a pool that is made with some
-//! can be imported by systems that know no more than those.
+//! Sets of features by name (zpool-features(7), "compatibility"): a pool created with such a set
+//! can be imported by systems that support only its features.
 
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where sets are looked for, in this order.
+/// The directories with sets, in search order.
 const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
 /// Longest file that is a set.
 const FILE_BYTES_MAX: u64 = 16 << 10;
@@ -17,7 +17,7 @@ const SETS_MAX: usize = 16;
 pub enum Allowed {
     /// Every feature that the library supports.
     All,
-    /// Those; none for `legacy`.
+    /// The features; none for `legacy`.
     Only(BTreeSet<String>),
 }
 
@@ -68,7 +68,7 @@ fn text_of(word: &str) -> Result<String, String> {
             .collect(),
         false => Vec::new(),
     };
-    // Looked at first: to open some devices is an act, such as a watchdog.
+    // Checked first, because opening some devices has side effects, such as a watchdog.
     let is_file = |path: &&PathBuf| std::fs::metadata(path).is_ok_and(|facts| facts.is_file());
     let mut files = places.iter().filter(is_file);
     let file = files.find_map(|path| std::fs::File::open(path).ok());
@@ -88,7 +88,7 @@ fn text_of(word: &str) -> Result<String, String> {
     }
 }
 
-/// Names between blanks and commas; `#` begins a comment.
+/// Names separated by blanks and commas; `#` begins a comment.
 fn parse<'a>(
     text: &str,
     mut known: impl Iterator<Item = &'a str> + Clone,

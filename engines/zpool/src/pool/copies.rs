@@ -1,5 +1,6 @@
-//! Of the devices that have labels of one pool, those that are its own: one of several names of a device, one of several devices that say that
-//! they are the same, and none that fell behind without the pool's knowledge. `docs/formats/labels.md` states the rule.
+//! Selects a pool's own devices among those with its labels: one of several names of a device, one of several devices
+//! with the same identity, and none that is outdated without the pool's knowledge. `docs/formats/labels.md` defines the
+//! rule.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,13 +17,13 @@ use crate::nvlist::NvRef;
 
 /// Deepest nesting of devices in ZFS: a root, a group, an active replacement, an active spare.
 pub(super) const DEPTH_MAX: usize = 8;
-/// The name of our own list of copies that a person decided against (`BH_LABEL_REJECTED`).
+/// The name of our own list of rejected copies (`BH_LABEL_REJECTED`).
 const LABEL_REJECTED: &str = "bulkhead:rejected";
-/// The name of the number of the pool that a device is leaving (`BH_LABEL_LEAVES`).
+/// The name of the GUID of the pool that a device is leaving (`BH_LABEL_LEAVES`).
 const LABEL_LEAVES: &str = "bulkhead:leaves";
-/// So many of them are kept (`BH_LABEL_REJECTED_MAX`).
+/// Maximum number of them (`BH_LABEL_REJECTED_MAX`).
 const REJECTED_MAX: usize = 32;
-/// The library writes each root to all groups with data, if there are no more.
+/// The library writes each uberblock to all data groups, if there are no more.
 const GROUPS_OF_ROOTS: usize = 3;
 
 /// A device with an older state than the rest of its mirror.
@@ -31,7 +32,7 @@ pub(super) struct Behind {
     pub(super) guid: u64,
     /// Its newest root.
     pub(super) newest_txg: u64,
-    /// Whether another device has that root.
+    /// Whether another device has that uberblock.
     pub(super) is_of_history: bool,
 }
 
@@ -48,9 +49,9 @@ pub(super) struct Settled {
     pub(super) written: Vec<Written>,
     pub(super) conflicts: Vec<Conflict>,
     pub(super) left_out: Vec<LeftOut>,
-    /// Roots of copies that a person decided against.
+    /// Uberblocks of copies that an administrator rejected.
     pub(super) rejected: Vec<RootId>,
-    /// Numbers of the devices that a person chose.
+    /// Numbers of the devices that an administrator chose.
     chosen: BTreeSet<u64>,
 }
 
@@ -108,13 +109,13 @@ impl Settled {
         staying
     }
 
-    /// The same without other names of a device.
+    /// The list without aliases of a device.
     fn names_of_one(&mut self, devices: Vec<Written>) -> Vec<Written> {
         if devices.len() < 2 {
             return devices;
         }
         let mut named = self.without_views(devices);
-        // Behind a name that its label has, then behind one that nothing else is made of, then behind the first.
+        // By a name in its label, else by one that no other device is built on, else by the first.
         named.sort_by_key(|(place, device)| {
             let recorded = recorded(device.last()).path;
             let is_recorded = recorded.is_some_and(|path| Path::new(&path) == device.path());
@@ -142,7 +143,8 @@ impl Settled {
         kept.into_iter().map(|(_, device)| device).collect()
     }
 
-    /// The devices with their places, without disks that show the last labels of a partition, or partitions those of a disk.
+    /// The devices with their paths, without disks that show the last labels of a partition, or partitions that show
+    /// those of a disk.
     fn without_views(&mut self, devices: Vec<Written>) -> Vec<(Option<Place>, Written)> {
         let counted = devices
             .iter()
@@ -163,7 +165,7 @@ impl Settled {
             .collect()
     }
 
-    /// Uses one of `devices`, which are several and say that they are the same.
+    /// Uses one of `devices`, which have the same identity.
     fn one_of(&mut self, mut devices: Vec<Written>, by_person: Option<usize>) {
         let twins: Vec<Twin> = devices.iter().map(Written::as_twin).collect();
         let index = match (by_person, choose(&twins)) {
@@ -242,7 +244,8 @@ impl Settled {
                 let is_elsewhere =
                     device.standing() == Standing::Elsewhere && !is_chosen && legs.record.is_none();
                 if is_at_fault && is_short && is_chosen {
-                    // No other device has the missing groups. A note of them would keep devices from being attached to this one.
+                    // No other device has the missing groups. A record of them would prevent devices from being
+                    // attached to this one.
                     continue;
                 }
                 if is_at_fault && is_short {
@@ -294,7 +297,7 @@ impl Written {
         before.is_some_and(|before| self.root().txg < before.txg)
     }
 
-    /// The newest label of a group that was finished.
+    /// The newest label of a committed group.
     fn settled(&self) -> &Label {
         let all = self.labels.iter().collect();
         newest_settled(all, |label: &&Label| label.txg, self.newest()).unwrap_or(self.last())

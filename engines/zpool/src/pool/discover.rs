@@ -13,7 +13,7 @@ use super::label::{self, Label, Standing, Written};
 use crate::device;
 use crate::nvlist::{NvList, NvRef};
 
-/// Groups a pool may name in its labels; more would be garbage.
+/// Maximum number of groups in a pool's labels; more indicate garbage.
 const GROUPS_MAX: u64 = 4096;
 /// The name of our own text in labels (`BH_LABEL_NOTE`).
 const LABEL_NOTE: &str = "bulkhead:connections";
@@ -23,11 +23,11 @@ const LABEL_FAILED: &str = "bulkhead:failed";
 const LABEL_REMOVED: &str = "bulkhead:removed";
 /// Marks of the library's own on a device that cannot be used.
 const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
-/// Words of the library's in `aux_state`: a device had too many errors, or an administrator gave it up.
+/// Words of the library's in `aux_state`: a device had too many errors, or an administrator faulted it.
 const FAILED_WORDS: [&str; 2] = ["err_exceeded", "external"];
-/// Behind the path of a device that is not one of the copies that become a pool of their own.
+/// Appended to the path of a device that is not one of the copies being split into a new pool.
 const OF_THE_ORIGINAL: &str = " (of the original)";
-/// Devices that are read at the same time.
+/// Devices that are read concurrently.
 const READERS_MAX: usize = 32;
 
 /// The parts of a candidate that the import needs.
@@ -36,7 +36,7 @@ pub(super) struct Contents {
     pub(super) config: NvList,
     /// Devices that miss data, which the pool may not have recorded.
     pub(super) behind: Vec<Behind>,
-    /// Roots of copies that a person decided against.
+    /// Uberblocks of copies that an administrator rejected.
     pub(super) rejected: Vec<RootId>,
     /// Spares and caches that were found, of any pool: number and path.
     aux: Vec<(u64, PathBuf)>,
@@ -50,8 +50,8 @@ impl Contents {
         candidate.detail.get()
     }
 
-    /// Places of spares and caches, by their numbers as text: their labels do not name the pool,
-    /// the pool names them.
+    /// Paths of spares and caches, by their numbers as text: their labels do not name the pool, but the pool names
+    /// them.
     pub(super) fn aux_paths(&self) -> NvList {
         let mut paths = NvList::new();
         for (guid, path) in &self.aux {
@@ -80,7 +80,7 @@ pub fn discover_all(
     };
     let found = candidates(written_in(&places)?, chosen);
     let devices = found.iter().flat_map(|candidate| &candidate.devices);
-    // A device that another process has locked is not opened by the library either.
+    // The library does not open a device that another process has locked either.
     let can_be_opened = |path: &Path| device::is_there(path) && !is_locked(path);
     let missing = devices.filter(|device| !device.present && can_be_opened(&device.path));
     let missing: Vec<PathBuf> = missing.map(|device| device.path.clone()).collect();
@@ -108,7 +108,7 @@ pub fn discover_alone(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverErro
     Ok(candidates(written_in(places)?, chosen))
 }
 
-/// The devices that a person named.
+/// The devices that an administrator named.
 #[derive(Clone, Copy, Default)]
 struct Chosen<'a> {
     devices: &'a [PathBuf],
@@ -156,7 +156,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
     Ok(standings)
 }
 
-/// How a device comes to be read.
+/// Why a device is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     InFolder,
@@ -266,7 +266,7 @@ fn assemble(
 
     let holes = view.u64s("hole_array");
     let removed = view.u64s(LABEL_REMOVED);
-    // An image of a device from before its group was removed. Nothing in the pool is on it any more.
+    // An image of a device from before its group was removed. It has no current data of the pool.
     let is_gone = |id: &u64| holes.contains(id) || removed.contains(id);
     let images = groups.iter().filter(|(id, _)| is_gone(id));
     let images: Vec<u64> = images.map(|(_, label)| label.top_guid).collect();
@@ -324,7 +324,7 @@ fn assemble(
 /// Where the devices were found, by their numbers.
 type Places = HashMap<u64, PathBuf>;
 
-/// Where the devices of `labels` are.
+/// The paths of the devices of `labels`.
 fn places_of(labels: &[Label]) -> Places {
     let places = labels.iter();
     places
@@ -377,7 +377,7 @@ fn legs(
 
 /// The marks of failed devices in the labels, by their numbers.
 struct Marks<'a> {
-    /// The newest label of the pool, and the labels of devices that it has let go.
+    /// The newest label of the pool, and the labels of its detached devices.
     gone: &'a [u64],
     /// The marks in the group's newest label, in addition to the library's own in it; `None` without a mark.
     failed: Option<&'a [u64]>,
@@ -543,12 +543,12 @@ fn with_paths(
     let place = places.get(&guid);
     let path = match place {
         Some(place) => place.clone(),
-        // Whatever is there is a device of the original.
+        // Any device there belongs to the original.
         None if are_all => PathBuf::from(format!("{recorded}{OF_THE_ORIGINAL}")),
         None => PathBuf::from(recorded),
     };
     copy.set_text("path", &path.to_string_lossy());
-    // Where it was plugged in elsewhere; the library would prefer these to the path.
+    // Its path on another host; the library would prefer these to the path.
     copy.remove("devid").remove("phys_path");
     devices.push(CandidateDevice {
         path,

@@ -41,7 +41,7 @@ type Answering = BTreeMap<PathBuf, u64>;
 /// The devices of a pool that hold data.
 struct Standings {
     pool_guid: u64,
-    /// Places and numbers of all.
+    /// Indices and numbers of all.
     places: Answering,
     /// The devices that have all acknowledged data.
     told: Record,
@@ -69,7 +69,7 @@ impl Pool {
             let synced_txg = self.health().map_or(0, |health| health.synced_txg);
             if owing.is_empty() && !is_suspended(self) {
                 let cleared = self.clear(device);
-                // One group may be under way.
+                // One group may be in progress.
                 let synced_txg = self.health().map_or(0, |health| health.synced_txg + 1);
                 // The pending flush has resumed it, perhaps before its devices were open: then it is suspended again.
                 let goes_on = cleared.is_ok()
@@ -140,7 +140,7 @@ impl Pool {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the library runs; the name is copied; `raw` is valid for the result.
         self.understood(unsafe { sys::bh_pool_standings(self.c_name().as_ptr(), &mut raw) })?;
-        // SAFETY: the library hands the list over.
+        // SAFETY: the library returns the list.
         let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
         let list = list.view();
         let (places, told) = (list.numbers("places"), list.numbers("told"));
@@ -250,7 +250,7 @@ fn doubt_of(legs: &Legs) -> Option<Doubt> {
     }
 }
 
-/// The attempt that is under way, until it is dropped.
+/// The active attempt, until it is dropped.
 #[derive(Debug, PartialEq, Eq)]
 struct UnderWay;
 

@@ -66,8 +66,8 @@ pub struct ClaimedPool<'a> {
 }
 
 impl ClaimedPool<'_> {
-    /// Whether the pool is ours whatever the import finds: nothing is left to find out about its
-    /// previous owner, and if the import fails, then for another reason.
+    /// Whether the pool is ours whatever the import finds: no fact about its previous owner is open, and a failure of
+    /// the import has another cause.
     pub fn is_certain(&self) -> bool {
         !self.proof.is_by_silence()
     }
@@ -110,7 +110,7 @@ impl ClaimedPool<'_> {
             .iter()
             .flat_map(|(txg, sum)| [*txg, *sum])
             .collect();
-        // Copies under another name are to become a pool of their own. Until they have its number they must not be taken for the
+        // Renamed copies are about to become a new pool. Until they have its GUID they must not be mistaken for the
         // original, which another process may open at any time.
         let becomes_own = contents.are_all && options.rename.is_some();
         let leaves = if becomes_own { candidate.guid } else { 0 };
@@ -157,7 +157,7 @@ fn load(
             Err(failed) => failed,
         };
         let unopened = unopened(&config);
-        // Each round has fewer of them.
+        // The number decreases in each round.
         let Some((guid, aux)) = unopened.first() else {
             return Err(explain(candidate, &config, cause));
         };
@@ -173,7 +173,7 @@ fn load(
     }
 }
 
-/// The devices that the library could not open of those that were expected, by their numbers, with its reasons.
+/// The expected devices that the library could not open, by their numbers, with its reasons.
 fn unopened(config: &NvList) -> Vec<(u64, u64)> {
     let listed = config.view().numbers(UNOPENED).into_iter();
     let parsed = listed.filter_map(|(number, aux)| Some((number.parse().ok()?, aux)));
@@ -307,7 +307,7 @@ fn tell_left_out(candidate: &Candidate) {
     }
 }
 
-/// Locks, and where that is wanted reserves, the devices of `candidate`.
+/// Locks, and where required reserves, the devices of `candidate`.
 fn guard(
     engine: &Engine,
     candidate: &Candidate,
@@ -319,7 +319,7 @@ fn guard(
     if options.read_only || options.claims == Claims::Locks {
         return Ok(Guarded {
             guard: None,
-            // A reader of the library's would not share them.
+            // A reader in the library would conflict with them.
             claims: if options.read_only {
                 Vec::new()
             } else {
@@ -371,8 +371,8 @@ fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
     })
 }
 
-/// A device locked by another process would merely count as missing, and a mirror be opened
-/// without it while that process writes to it.
+/// Without this, a device locked by another process would count as missing, and a mirror would be opened without it
+/// while that process writes to it.
 fn lock_devices(candidate: &Candidate) -> Result<(Vec<PathBuf>, Vec<device::Claim>), PoolError> {
     let (mut paths, mut claims) = (Vec::new(), Vec::new());
     for device in candidate.devices.iter().filter(|device| device.present) {
@@ -443,7 +443,7 @@ fn is_log(vdev: &crate::nvlist::NvRef<'_>) -> bool {
     vdev.u64("is_log") == Some(1)
 }
 
-/// The proof that this host used the pool last, and that the process which did is gone.
+/// The proof that this host was the last to use the pool, and that the process which did has terminated.
 pub fn same_host_and_locked(
     engine: &Engine,
     candidate: &Candidate,

@@ -20,7 +20,7 @@ pub(crate) struct Label {
     pub(crate) sum: u64,
 }
 
-/// It is a label that has more to it.
+/// It is a label with further contents.
 impl Deref for Label {
     type Target = labels::Label;
 
@@ -57,7 +57,7 @@ impl Written {
 pub(crate) enum Standing {
     /// It belongs to a pool.
     Member(Written),
-    /// Its pool has let it go; where it is.
+    /// Its pool has detached it; its path.
     Detached(PathBuf, Detached),
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn newest_uberblock(path: &Path) -> Option<Uberblock> {
     Device::open(path).ok().flatten()?.newest_uberblock()
 }
 
-/// As [`newest_uberblock`], with the transaction group of the one before.
+/// Like [`newest_uberblock`], with the transaction group of the previous one.
 pub(crate) fn newest_uberblocks(path: &Path) -> Option<(Uberblock, u64)> {
     Device::open(path).ok().flatten()?.newest_uberblocks()
 }

@@ -14,12 +14,13 @@ use crate::device::write_labels;
 use crate::error::{PoolError, PoolErrorKind, SystemError};
 use crate::nvlist::NvList;
 
-/// How far the return of a leg is.
+/// The progress of a leg's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegProgress {
-    /// The last transaction group of the pool that is on disk.
+    /// The last synced transaction group of the pool.
     pub synced_group: u64,
-    /// How often a read of it failed or returned wrong data since the pool was opened, or since its errors were cleared.
+    /// How often a read of it failed or returned wrong data since the pool was opened, or since its errors were
+    /// cleared.
     pub damaged_reads: u64,
     /// Whether it is in use and complete, and no copy is active.
     pub is_whole: bool,
@@ -27,18 +28,18 @@ pub struct LegProgress {
     pub is_written: bool,
 }
 
-/// The newest roots on a device.
+/// The newest uberblocks on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestRoots {
     /// The transaction group of the newest one.
     pub group: u64,
-    /// That of the one before; 0 if there is none.
+    /// That of the previous one; 0 if there is none.
     pub before: u64,
     /// When the newest one was written.
     pub time: SystemTime,
 }
 
-/// The newest roots on the device at `path`; `None` if none can be read.
+/// The newest uberblocks on the device at `path`; `None` if none can be read.
 pub fn newest_roots(path: &Path) -> Option<NewestRoots> {
     let (root, before) = label::newest_uberblocks(path)?;
     Some(NewestRoots {
@@ -61,7 +62,7 @@ pub fn note_lacking(pool: &PoolName, leg: u64, since: u64, waits: bool) -> Resul
     checked("record the missing data of a leg", pool, code)
 }
 
-/// How far the return of the leg is.
+/// The progress of the leg's return.
 ///
 /// # Errors
 ///
@@ -131,7 +132,7 @@ pub fn write_group(pool: &PoolName) -> Result<(), PoolError> {
 ///
 /// # Errors
 ///
-/// The pool is not open, or the library does not take the device.
+/// The pool is not open, or the library rejects the device.
 pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolError> {
     const DOING: &str = "attach a leg";
     write_labels(path, 0, |_| Ok(vec![0; sys::BH_LABEL_BYTES as usize])).map_err(|why| {

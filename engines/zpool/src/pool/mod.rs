@@ -1,4 +1,4 @@
-//! Pools: made, opened, watched, changed, closed.
+//! Pools: creation, opening, monitoring, changes, closing.
 
 mod change;
 mod compatibility;
@@ -40,9 +40,9 @@ pub struct Pool {
     engine: &'static Engine,
     name: PoolName,
     c_name: CString,
-    /// Whether it is still ours is watched, except while a pool is new.
+    /// Whether its ownership is watched, which is not the case while a pool is new.
     owner: Option<Arc<dyn Owner>>,
-    /// Whatever they are in the way of closes them.
+    /// An operation that they block closes them.
     pub(crate) snapshots: Arc<OpenSnapshots>,
     /// Devices that were found when it was opened, and are not used.
     left_out: Vec<LeftOut>,
@@ -104,14 +104,14 @@ impl Pool {
         }
     }
 
-    /// From now on the pool may become another head's by right.
+    /// From now on another head may rightly own the pool.
     fn retire(&self) {
         if let Some(owner) = &self.owner {
             device::retire(owner);
         }
     }
 
-    /// The engine it is open in.
+    /// The engine that has it open.
     pub fn engine(&self) -> &'static Engine {
         self.engine
     }
@@ -206,7 +206,7 @@ impl Ownership for Pool {
     }
 }
 
-/// For names that were checked, which have no NUL.
+/// For checked names, which contain no NUL.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.split('\0').next().unwrap_or_default()).expect("no NUL is left")
 }

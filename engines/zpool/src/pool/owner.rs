@@ -83,17 +83,17 @@ impl Owner for PoolOwner {
 impl Known {
     fn judge(&self, found: &OwnerOnDisk, synced_txg: Option<u64>) -> Option<String> {
         if found.pool_guid != self.guid {
-            // Of another pool of this process, or taken off this one.
+            // A label of another pool of this process, or of a device removed from this one.
             return None;
         }
         match found.host_id {
-            // Older labels are the previous owner's, by right.
+            // Older labels rightly belong to the previous owner.
             Some(host) if host != self.host_id && found.label_txg > self.label_txg => {
                 return Some(format!("its label was written by host {host:08x}"));
             }
             _ => {}
         }
-        // The root of the group being synced is written before the group counts as synced.
+        // The uberblock of the group being synced is written before the group counts as synced.
         let own_max = synced_txg? + 1;
         let is_foreign = found.newest_txg > own_max.max(self.opened_txg);
         is_foreign.then(|| {

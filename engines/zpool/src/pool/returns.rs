@@ -12,7 +12,7 @@ use super::label::{self, Standing, Written};
 use super::{Pool, c_text, legs};
 use crate::device;
 
-/// Of the roots of before it left, a device may lack the last one.
+/// A device may miss the last uberblock from before it left.
 const ROOTS_LACKING_MAX: usize = 1;
 
 impl Pool {
@@ -76,7 +76,7 @@ impl Pool {
 
 fn written_on(leaf: &DeviceStatus) -> Option<Written> {
     let path = Path::new(&leaf.name);
-    // Another head's has a record of its own.
+    // Another head's device has its own record.
     if device::far_labels(path).is_some() {
         return None;
     }

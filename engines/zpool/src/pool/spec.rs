@@ -104,7 +104,9 @@ fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
         "ashift" => match value.parse() {
             Ok(0) => None,
             Ok(shift) if ASHIFT_RANGE.contains(&shift) => None,
-            _ => Some("choose 9 (512 bytes) to 16 (64K), or 0 for the size that the devices report"),
+            _ => {
+                Some("choose 9 (512 bytes) to 16 (64K), or 0 for the size that the devices report")
+            }
         },
         "readonly" => Some("it belongs to an import, and cannot be set"),
         "comment" => {
@@ -233,8 +235,8 @@ fn leaves(devices: &[PathBuf], ashift: Option<u64>) -> impl Iterator<Item = NvLi
     devices.iter().map(move |path| leaf(path, ashift))
 }
 
-/// One device. Kernel ZFS opens files and disks by different drivers: the type has to be right
-/// for a pool that moves there.
+/// One device. Kernel ZFS opens files and disks by different drivers: the type has to be right for
+/// a pool that moves there.
 pub(crate) fn leaf(path: &Path, ashift: Option<u64>) -> NvList {
     use std::os::unix::fs::FileTypeExt;
     let disk = std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device());

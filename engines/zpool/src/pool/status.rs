@@ -21,10 +21,10 @@ use crate::nvlist::{NvList, NvRef, NvValue};
 /// compares them with the header.
 mod counter {
     pub(super) use zpool_sys::vdev_stat::*;
-    /// The first member: how long ago the counting began.
+    /// The first member: the time since the counters were reset.
     pub(super) const TIMESTAMP: usize = 0;
 }
-/// Places in the array that describes a scan (`pool_scan_stat_t`).
+/// Indices into the array that describes a scan (`pool_scan_stat_t`).
 mod scan_field {
     pub(super) use zpool_sys::scan_stat::*;
 }
@@ -41,7 +41,7 @@ fn device_state(state: u64) -> DeviceState {
 }
 
 impl Pool {
-    /// Why the status could not be had.
+    /// Why the status is unavailable.
     fn unseen(&self, cause: SystemError) -> PoolError {
         const DOING: &str = "look at";
         let name = self.name().as_str();
@@ -76,7 +76,7 @@ impl Health for Pool {
         // SAFETY: the library runs; the name is copied; `raw` is valid for the result.
         let code = unsafe { sys::bh_pool_status(self.c_name().as_ptr(), &mut raw) };
         SystemError::check(code).map_err(|cause| self.unseen(cause))?;
-        // SAFETY: the library hands the list over.
+        // SAFETY: the library returns the list.
         let config = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
         let mut status = status_of(config.view());
         let is_there = |one: &&LeftOut| one.path().exists();
@@ -153,7 +153,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
     status
 }
 
-/// Why a device that is online is no full member of its group yet.
+/// Why an online device is not a full member of its group yet.
 const LACKS: &str = "lacks data: its resilver has not begun";
 
 /// Marks online devices that do not have all data yet.
@@ -437,7 +437,8 @@ fn now_s() -> u64 {
     UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
 }
 
-/// At the speed since the pool was opened or the scan began, whichever is later, without pauses.
+/// At the average speed since the pool was opened or the scan began, whichever is later, without
+/// pauses.
 fn remaining_s(scan: &Counters<'_>, left_bytes: u64, now_s: u64) -> Option<u64> {
     let since = scan.get(scan_field::PASS_START);
     let paused = scan.get(scan_field::PASS_SCRUB_SPENT_PAUSED);

@@ -1,5 +1,5 @@
-//! Snapshots on their way: sending one as a stream, receiving a stream, and going on where a
-//! receive was interrupted. The streams are ZFS's own.
+//! Transfers of snapshots: sending one as a stream, receiving a stream, and resuming an interrupted
+//! receive. The streams have ZFS's own format.
 //!
 //! All operations here block on disks and on the peer.
 

@@ -1,24 +1,24 @@
-//! The list at the beginning of a raw stream of an encrypted dataset: keys, and how the table of the dataset's objects is built. The
-//! library builds it so, and aborts when it does not fit together.
+//! The list at the beginning of a raw stream of an encrypted dataset: keys, and the layout of the dataset's dnode
+//! object. The library builds that layout, and aborts when it is inconsistent.
 
 use send_stream::{Begin, StreamErrorKind};
 
 use crate::nvlist::{NvList, NvRef};
 
-/// Bytes of a block of objects.
+/// Bytes of a dnode block.
 const BLOCK_BYTES: u64 = 16 << 10;
 /// Objects in one.
 const BLOCK_OBJECTS: u64 = 32;
-/// Pointers in the table itself.
+/// Block pointers in the dnode itself.
 const POINTERS: u64 = 3;
-/// log2 of the sizes that a block of pointers can have, and of one pointer.
+/// log2 of the valid sizes of an indirect block, and of one pointer.
 const POINTER_BLOCK_SHIFTS: std::ops::RangeInclusive<u64> = 12..=17;
 const POINTER_SHIFT: u64 = 7;
-/// Levels of blocks of pointers.
+/// Levels of indirect blocks.
 const LEVELS_MAX: u64 = 12;
 /// Most objects of a dataset.
 const OBJECTS_MAX: u64 = 1 << 48;
-/// A kind of compression that no block can have.
+/// A compression type that no block can have.
 const COMPRESSION_EMPTY: u64 = 4;
 
 /// Refuses a raw stream with a list that describes a table impossible in a dataset.
@@ -29,7 +29,7 @@ pub fn check(begin: &Begin) -> Result<(), StreamErrorKind> {
     let list = NvList::unpack(&begin.payload);
     let list = list.ok_or(StreamErrorKind::Malformed("its list cannot be read"))?;
     match list.view().list("crypt_keydata") {
-        // It is not encrypted, and its table is made as that of any.
+        // It is not encrypted, and its dnode object is created like any other.
         None => Ok(()),
         Some(keys) if is_possible(keys) => Ok(()),
         Some(_) => Err(StreamErrorKind::Malformed(
@@ -46,7 +46,7 @@ fn is_possible(keys: NvRef<'_>) -> bool {
     if !POINTER_BLOCK_SHIFTS.contains(&shift) || !(1..=LEVELS_MAX).contains(&levels) {
         return false;
     }
-    // A table has as many levels from its beginning as it ever needs.
+    // A dnode object has its maximum number of levels from the start.
     let reach_shift = (levels - 1) * (shift - POINTER_SHIFT);
     let reach = u128::from(POINTERS) << reach_shift;
     number("mdn_blksz") == Some(BLOCK_BYTES)

@@ -1,5 +1,5 @@
-//! Receiving a stream as a snapshot of a volume or a file system. Every record is checked before the library, which
-//! trusts streams, gets to see it.
+//! Receives a stream as a snapshot of a volume or a file system. Every record is checked before it reaches the library,
+//! which trusts streams.
 
 use std::fs::File;
 use std::io::{BufWriter, Read};
@@ -22,13 +22,13 @@ use crate::pool::{Pool, c_text};
 
 /// Size of the pieces passed to the library.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes on their way to the library.
+/// Bytes queued for the library.
 const PIPE_BYTES: usize = 1 << 20;
 /// Room for a token.
 const TOKEN_BYTES: usize = 8192;
 /// Most snapshots in one package.
 const PACKAGE_SNAPSHOTS_MAX: usize = 10_000;
-/// Words of the first record: the library wants it aligned.
+/// Words of the first record: the library requires alignment.
 const RECORD_WORDS: usize = RECORD_BYTES / 8;
 
 impl Pool {
@@ -147,7 +147,7 @@ impl Pool {
         }
     }
 
-    /// The snapshot that a clone's stream builds on.
+    /// The origin snapshot of a clone's stream.
     fn origin_of(
         &self,
         spec: &ReceiveSpec,

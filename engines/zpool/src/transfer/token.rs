@@ -53,7 +53,7 @@ fn unpack(text: &str) -> Result<NvList, &'static str> {
     let number = |text| u64::from_str_radix(text, 16).map_err(|_| "a part is no number");
     let (checksum, length) = (number(part()?)?, number(part()?)?);
     let packed = units::hex::decode(part()?).ok_or("its last part is not hex")?;
-    // The first of the four sums of the checksum: of all whole words.
+    // The first of the four sums of the checksum: of all whole 32-bit values.
     let words = packed.chunks_exact(4);
     let sum = words.fold(0_u64, |sum, word| {
         let word: [u8; 4] = word.try_into().expect("four bytes");

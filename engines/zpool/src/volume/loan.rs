@@ -47,12 +47,12 @@ impl Drop for Read {
 /// Buffers to be filled and submitted. The volume may be rolled back to a snapshot concurrently.
 pub(super) struct Write {
     shared: Arc<Shared>,
-    /// `None` once it was committed.
+    /// `None` after the commit.
     raw: Option<NonNull<sys::bh_write>>,
     extent: Extent,
 }
 
-// SAFETY: the shim ties a lent write to no thread.
+// SAFETY: the shim does not bind a write loan to a thread.
 unsafe impl Send for Write {}
 
 impl Write {
@@ -124,7 +124,7 @@ impl Drop for Write {
     }
 }
 
-/// A loan of nothing.
+/// An empty loan.
 pub(super) struct Empty(pub(super) Extent);
 
 impl ReadLoan for Empty {

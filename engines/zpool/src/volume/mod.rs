@@ -46,7 +46,7 @@ struct Shared {
     physical_block: u32,
     read_only: bool,
     size: AtomicU64,
-    /// Changes that completed, and how many of them a flush has made durable.
+    /// Number of completed changes, and how many of them a flush has made durable.
     written: AtomicU64,
     durable: AtomicU64,
 }
@@ -130,7 +130,7 @@ impl Volume {
     /// Longest extent that one read, loan or update may have, in bytes.
     pub const TRANSFER_BYTES_MAX: u64 = sys::BH_LOAN_BYTES_MAX;
 
-    /// Opens `name` and replays its intent log; fails if that cannot be done to its end. May block.
+    /// Opens `name` and replays its intent log; fails if that cannot be completed. May block.
     pub(crate) fn open(name: &str, options: OpenOptions) -> Result<Self, DatasetError> {
         const DOING: &str = "open";
         let c_name: CString = c_text(name);
@@ -246,7 +246,7 @@ impl Volume {
         }
     }
 
-    /// Runs a change and counts it, whether or not it was completed: part of it may have been.
+    /// Runs a change and counts it, whether or not it was completed: part of it may have been applied.
     fn change(
         &self,
         wait_mode: WaitMode<'_>,
@@ -354,7 +354,7 @@ impl BlockDevice for Volume {
             raw: NonNull::new(raw).expect("set when the call succeeds"),
             length: extent.length as usize,
         };
-        // Once more: it may have stood still in between.
+        // Checked again: the process may have been stopped in between.
         attend(wait_mode, DOING, extent)?;
         Ok(Box::new(loan))
     }
@@ -384,7 +384,7 @@ impl BlockDevice for Volume {
             raw,
             length: extent.length as usize,
         };
-        // Once more: it may have stood still in between.
+        // Checked again: the process may have been stopped in between.
         attend(WaitMode::NoWait, DOING, extent)?;
         Ok(Begun::Done(Box::new(loan)))
     }

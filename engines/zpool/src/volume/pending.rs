@@ -18,7 +18,7 @@ pub(super) struct Pending {
     extent: Extent,
 }
 
-// SAFETY: the shim ties a read that was begun to no thread.
+// SAFETY: the shim does not bind an asynchronous read to a thread.
 unsafe impl Send for Pending {}
 
 impl Pending {
@@ -86,7 +86,7 @@ unsafe extern "C" fn ended(arg: *mut c_void, read: *mut sys::bh_read, error: i32
         }
     };
     done(match loan {
-        // It may have stood still in between, and the pool be another head's by now.
+        // The process may have been stopped in between, and another head may own the pool.
         Ok(loan) => attend(WaitMode::NoWait, DOING, extent).map(|()| Box::new(loan) as Box<_>),
         Err(error) => Err(error.expect("the shim returns a read or an error")),
     });

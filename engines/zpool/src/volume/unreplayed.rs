@@ -14,7 +14,7 @@ use zpool_sys as sys;
 use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
 
-/// The log of a file system that another thread has open is waited for so long.
+/// How long to wait for the log of a file system that another thread has open.
 const OTHERS_REPLAY: Duration = Duration::from_secs(30);
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 

@@ -1,10 +1,10 @@
-//! Records in the intent log of a file system that another system would have written.
+//! Adds records to the intent log of a file system that another system would have written.
 
 use zpl::objects::{Objects, Step};
 use zpl::records::{Bytes, Record};
 use zpool::files::FileSystem;
 
-/// Adds a record to the log, and changes nothing.
+/// Adds a record to the log, and changes no data.
 pub fn log(opened: &FileSystem, record: &Record<'_>) {
     let (kind, mut body) = record.encode();
     if let Record::Write {

@@ -20,7 +20,7 @@ use units::PoolName;
 use zpool::pool::{discover, same_host_and_locked};
 use zpool::{Engine, EngineOptions, HostId, Pool};
 
-/// Names the part of a test that a process shall run.
+/// Names the part of a test that a process runs.
 const PART: &str = "ZPOOL_TEST_PART";
 /// Directory that the parts of one test share.
 const FOLDER: &str = "ZPOOL_TEST_FOLDER";
@@ -29,7 +29,7 @@ const PART_TIME_MAX: Duration = Duration::from_secs(180);
 /// Upper bound of a wait for an event inside a part.
 pub const EVENT_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How a part ended.
+/// The result of a part.
 pub struct Ended {
     pub success: bool,
     pub output: String,
@@ -79,7 +79,7 @@ impl Parts {
             .expect("start a part")
     }
 
-    /// Runs a part to its end.
+    /// Runs a part until it exits.
     pub fn run(&self, part: &str) -> Ended {
         let log = self.folder.path().join(format!("{part}.log"));
         let file = std::fs::File::create(&log).expect("log");
@@ -130,7 +130,7 @@ impl Parts {
     }
 }
 
-/// Runs `body` in a process of its own.
+/// Runs `body` in its own process.
 pub fn isolated(test: &'static str, body: impl FnOnce()) {
     match part() {
         Some(_) => body(),

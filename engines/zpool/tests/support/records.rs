@@ -1,4 +1,4 @@
-//! The records of a stream, for tests that make some up.
+//! The records of a stream, for tests that forge some.
 
 /// Bytes of a record.
 pub const RECORD: usize = 312;
@@ -23,7 +23,7 @@ fn payload(stream: &[u8], at: usize) -> u64 {
     }
 }
 
-/// Where the records of a stream are; of one that is made up, as far as they can be found.
+/// The offsets of the records of a stream; for a forged one, as far as they can be determined.
 pub fn records(stream: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0_u64;

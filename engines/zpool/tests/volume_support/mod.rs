@@ -16,7 +16,7 @@ use units::{ByteCount, VolumeName};
 use zpool::device::{Access, Device, DeviceIo, Driver, OpenFailure, Shape};
 use zpool::{Engine, EngineOptions, HostId, Pool, Volume};
 
-/// A pool on files that vanish with it.
+/// A pool on files that are removed with it.
 pub struct Scratch {
     pub folder: tempfile::TempDir,
     pub pool: Pool,
@@ -61,7 +61,7 @@ impl Device for WatchedDevice {
     }
 }
 
-/// Shows `see` each I/O, on the thread that submits it to a device.
+/// Passes each I/O to `see`, on the thread that submits it to a device.
 pub fn watch_devices(options: &mut EngineOptions, see: impl Fn(&DeviceIo) + Send + Sync + 'static) {
     let see: See = Arc::new(see);
     options.devices.wrap = Some(Arc::new(move |inner| {
@@ -137,7 +137,7 @@ pub fn volume_name(text: &str) -> VolumeName {
     text.parse().expect("a volume name")
 }
 
-/// Reads as a server does: at once if possible, else where waiting is allowed.
+/// Reads as a server does: at once if possible, otherwise on a thread that may block.
 pub fn read(device: &dyn BlockDevice, extent: Extent) -> Vec<u8> {
     let loan = device
         .read(extent, WaitMode::NoWait)
