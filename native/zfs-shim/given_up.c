@@ -250,8 +250,8 @@ bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since)
 /*
  * Interposes the library's function, which determines whether the pool needs a device for its data. For a faulted
  * device, the library counts no member of any replacement as complete. So a new device could not be faulted while it
- * replaces the only other one, nor be detached, and its failure would suspend the pool. The complete members are counted
- * here, whatever the state of the device in question. The caller has the states locked.
+ * replaces the only other one, nor be detached, and its failure would suspend the pool. The complete members are
+ * counted here, whatever the state of the device in question. The caller has the states locked.
  */
 boolean_t
 vdev_dtl_required(vdev_t *vd)
@@ -270,8 +270,8 @@ vdev_dtl_required(vdev_t *vd)
 
 /*
  * Faults the leaf, and returns when that is on disk. The library's own vdev_fault() only marks the leaf as degraded
- * where the pool needs it now. A listed leaf gets no I/O, and enough other leaves were complete when it was listed: the leaf misses
- * any write that has failed on them since, too. That would only block all commits.
+ * where the pool needs it now. A listed leaf gets no I/O, and enough other leaves were complete when it was listed: the
+ * leaf misses any write that has failed on them since, too. That would only block all commits.
  */
 static void
 fault(spa_t *spa, uint64_t guid)

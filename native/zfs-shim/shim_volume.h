@@ -101,7 +101,7 @@ int bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint32_t wait, bh_read_t **out);
 /*
  * The same without blocking. EINPROGRESS if blocks of it are being read: then `*out` must be passed to bh_read_finish()
- * or bh_read_abandon(). Any other error, in particular EAGAIN, leaves `*out` unset.
+ * or bh_read_abandon(). Any other error, in particular EAGAIN, leaves nothing to release.
  */
 int bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_read_t **out);

@@ -9,8 +9,8 @@
 //! [`FileSystem::commit`]. A protocol that must not reply before that calls it before it replies; all changes completed
 //! before share one commit.
 //!
-//! **Atomicity.** Each call is atomic with respect to concurrent ones. After a crash, a change is present completely or not at
-//! all, and a later change of names or attributes never without an earlier one. A write longer than
+//! **Atomicity.** Each call is atomic with respect to concurrent ones. After a crash, a change is present completely or
+//! not at all, and a later change of names or attributes never without an earlier one. A write longer than
 //! [`Limits::atomic_write_bytes`] may be present in part.
 //!
 //! **Retries.** A client without a reply retries its request, also after the crash of another head. A change of names
@@ -405,8 +405,7 @@ pub enum Content {
 /// The result of an operation.
 pub type Done<T = ()> = Result<T, FileError>;
 
-/// An open file system. Calls may block on the disks; threads may call concurrently. several threads may call at a
-/// time.
+/// An open file system. Calls may block on the disks; threads may call concurrently.
 pub trait FileSystem: Send + Sync {
     /// Its identity, the same on every head and after every import.
     fn id(&self) -> FileSystemId;

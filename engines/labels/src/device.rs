@@ -260,7 +260,7 @@ pub(crate) fn beginning(path: &Path) -> rustix::io::Result<Vec<u8>> {
 }
 
 /// Whether a write of this size at `offset` of a device may be that of an uberblock. Each is written to all labels;
-/// only the first one is considered here. the first one counts here.
+/// only the first one is considered here.
 pub fn may_write_root(offset: u64, length: usize) -> bool {
     (RING_OFFSET..LABEL_BYTES).contains(&offset) && length <= RING_BYTES
 }

@@ -181,7 +181,7 @@ fn backing_file(path: &Path) -> Option<PathBuf> {
 /// one is another view of.
 ///
 /// The last labels of a partition that reaches to the end of its disk are also found as those of the disk. The disk has
-/// no others.
+/// no further ones.
 pub fn views(devices: &[(Option<Place>, usize)]) -> Vec<Option<usize>> {
     let view_of = |(place, labels): &(Option<Place>, usize)| {
         let place = place.as_ref()?;

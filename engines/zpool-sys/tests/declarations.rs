@@ -80,8 +80,7 @@ fn split(list: &str) -> Vec<String> {
     parts
 }
 
-/// `name: type` pairs of a list of arguments or members. type` pairs of a list of arguments or
-/// members.
+/// `name: type` pairs of a list of arguments or members.
 fn typed(list: &str) -> Vec<(String, String)> {
     split(&list.replace("pub ", ""))
         .iter()

@@ -164,7 +164,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A lane: its thread, and the file system that it has open.
+/// A lane: its thread, and its open file system.
 struct Lane {
     pool: Arc<Mutex<Option<Pool>>>,
     opened: Option<zpool::files::FileSystem>,
@@ -704,6 +704,6 @@ fn main() {
         });
         lane.send(command.to_owned()).expect("the lane runs");
     }
-    // The library's threads have no end of their own.
+    // The library's threads never terminate by themselves.
     std::process::exit(0);
 }

@@ -183,9 +183,7 @@ fn what_is_lent_stays_as_it_is() {
                         change(files, node);
                         is_changed.store(true, Ordering::SeqCst);
                     });
-                    files
-                        .write(other, 0, &[3; 100])
-                        .expect("no lock is held");
+                    files.write(other, 0, &[3; 100]).expect("no lock is held");
                     for one in lent {
                         std::thread::sleep(LOOK);
                         assert!(bytes_of(&*one) == vec![1; 500_000], "change {index}");

@@ -91,7 +91,7 @@ fn long_list() -> Vec<Entry> {
     vec![denies(70_000); ENTRIES_MAX]
 }
 
-/// A list passed at the creation. A directory makes it inheritable.
+/// A list passed at the creation. A directory passes it on to its entries.
 fn list_of_new(kind: Kind) -> Vec<Entry> {
     let mut first = denies(70_000);
     if kind == Kind::Directory {

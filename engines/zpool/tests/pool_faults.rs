@@ -360,10 +360,12 @@ fn devices_are_attached_replaced_detached_and_taken_offline() {
     );
     // Until it has the missing data, the remaining devices are the only complete ones.
     for other in [2, 3] {
-        wait_until("the remaining devices can be detached", || match pool.detach(name(other)) {
-            Ok(()) => true,
-            Err(error) if error.kind == PoolErrorKind::NoReplicas => false,
-            Err(error) => panic!("{error}"),
+        wait_until("the remaining devices can be detached", || {
+            match pool.detach(name(other)) {
+                Ok(()) => true,
+                Err(error) if error.kind == PoolErrorKind::NoReplicas => false,
+                Err(error) => panic!("{error}"),
+            }
         });
     }
     let last = pool.detach(name(0)).expect_err("the last one");

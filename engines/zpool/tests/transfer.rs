@@ -589,7 +589,10 @@ fn a_volume_whose_table_would_end_the_library_is_refused() {
                     vec![(HEADER + 8, &[0, 0, 1][..])],
                 ),
                 ("no size", vec![(name(0), &b"sizf"[..])]),
-                ("a size that is not a multiple of the block", vec![(HEADER, &[1][..])]),
+                (
+                    "a size that is not a multiple of the block",
+                    vec![(HEADER, &[1][..])],
+                ),
                 ("a size that no disk has", vec![(HEADER + 7, &[0x7f][..])]),
             ] {
                 let made = with(&places);

@@ -315,7 +315,9 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
     let volume = scratch.volume("tank/origin", 4 * MIB, 16 << 10);
     written(&volume, 0, &[1; 4096]);
     let twice = [snapshot("tank/origin@one"), snapshot("tank/origin@two")];
-    let refused = pool.snapshot(&twice).expect_err("two of one transaction group");
+    let refused = pool
+        .snapshot(&twice)
+        .expect_err("two of one transaction group");
     assert_eq!(refused.kind, DatasetErrorKind::SnapshotTwice);
     pool.snapshot(&[snapshot("tank/origin@one"), snapshot("tank/loan@one")])
         .expect("two at once");

@@ -329,7 +329,7 @@ impl Core {
         let mut done = 0;
         while done < buffer.len() {
             match rustix::io::pread(self.fd(), &mut buffer[done..], offset + done as u64) {
-                // The end of the file, which has been truncated. the file has been truncated.
+                // The end of the file, which has been truncated.
                 Ok(0) => return Err(Errno::IO),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}

@@ -324,7 +324,7 @@ impl Ring {
             (_, error) if error == -Errno::AGAIN.raw_os_error() => None,
             (_, error) if error < 0 => Some(Err(Errno::from_raw_os_error(-error))),
             (IoKind::Flush | IoKind::Trim, _) => Some(Ok(())),
-            // The end of the device, which has been truncated. it has been truncated.
+            // The end of the device, which has been truncated.
             (_, 0) => Some(Err(Errno::IO)),
             (_, bytes) => {
                 flight.done += bytes as usize;
