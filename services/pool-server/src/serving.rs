@@ -22,7 +22,7 @@ use units::{PoolName, VolumeName};
 use super::connections;
 use super::listen::{Keytabs, Tls};
 use super::portals::{self, Addresses};
-use super::protocols::{self, Client, ContentsTold, Export, Protocol, Wanted};
+use super::protocols::{self, Client, ContentsTold, Export, FileProtocol, Protocol, Wanted};
 use super::rescue::Rescues;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
@@ -239,19 +239,24 @@ impl Serving {
         self.closed.lock().expect("no holder panics")
     }
 
+    /// The protocols that share file systems.
+    fn file_protocols(&self) -> impl Iterator<Item = &dyn FileProtocol> {
+        self.protocols.iter().filter_map(|one| one.as_files())
+    }
+
     /// Closes `name` and all below it. File systems stay closed until [`Self::may_open`]. May block.
     pub fn close(&self, name: &VolumeName) {
         self.closed().push(name.clone());
         self.volumes.close(name);
-        for protocol in &self.protocols {
-            protocol.close(name);
+        for files in self.file_protocols() {
+            files.close(name);
         }
     }
 
     /// Closes the file systems at and below `dataset`. The next [`Self::reconcile`] reopens them. May block.
     pub fn opened_anew(&self, dataset: &str) {
-        for protocol in &self.protocols {
-            protocol.opened_anew(dataset);
+        for files in self.file_protocols() {
+            files.opened_anew(dataset);
         }
     }
 
@@ -279,8 +284,8 @@ impl Serving {
     /// Refused writes for lack of space, per volume and file system. `None` while that cannot be read without blocking.
     pub fn refused_for_space(&self) -> Option<BTreeMap<VolumeName, u64>> {
         let mut refused = self.volumes.refused_for_space();
-        for protocol in &self.protocols {
-            refused.extend(protocol.refused_for_space()?);
+        for files in self.file_protocols() {
+            refused.extend(files.refused_for_space()?);
         }
         Some(refused)
     }
@@ -321,20 +326,19 @@ impl Serving {
 
     /// The open files and locks of clients in a file system. `None` if it is not shared. May block on disks.
     pub(super) fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
-        let mut protocols = self.protocols.iter();
-        protocols.find_map(|protocol| protocol.open_files(name))
+        self.file_protocols()
+            .find_map(|files| files.open_files(name))
     }
 
     /// The files of a file system that is shared.
     pub(super) fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>> {
-        let mut protocols = self.protocols.iter();
-        protocols.find_map(|protocol| protocol.files(name))
+        self.file_protocols().find_map(|files| files.files(name))
     }
 
     /// Revokes a client's open files and locks. Returns whether the client exists.
     pub(super) fn expire_client(&self, client: u64) -> bool {
-        let mut protocols = self.protocols.iter();
-        protocols.any(|protocol| protocol.expire_client(client))
+        self.file_protocols()
+            .any(|files| files.expire_client(client))
     }
 
     /// Whether the appliance file defines the listening addresses.
@@ -445,8 +449,9 @@ impl Serving {
             ..Status::default()
         };
         for protocol in &self.protocols {
-            let activity = protocol.file_system_activity();
-            status.file_system_activity.extend(activity);
+            if let Some(files) = protocol.as_files() {
+                status.file_system_activity.extend(files.activity());
+            }
             let exports = served.exports.get(protocol.name());
             let shown = protocols::Served {
                 pool,
@@ -554,7 +559,11 @@ impl Serving {
     pub fn close_volumes(&self) {
         std::thread::scope(|scope| {
             for protocol in &self.protocols {
-                scope.spawn(|| protocol.let_go());
+                scope.spawn(|| {
+                    if let Some(files) = protocol.as_files() {
+                        files.close_all();
+                    }
+                });
             }
             self.volumes.close_all();
         });

@@ -239,48 +239,10 @@ pub trait Protocol: Send + Sync {
     /// Retries failed steps that do not depend on the desired state.
     fn try_again(&self) {}
 
-    /// Changes refused for lack of space since each file system was opened, by name. `None` while that cannot be read
-    /// without blocking.
-    fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
-        Some(Vec::new())
-    }
-
-    /// The activity of clients in each shared file system.
-    fn file_system_activity(&self) -> Vec<FileSystemActivity> {
-        Vec::new()
-    }
-
-    /// The open files and locks of clients in a file system. `None` if this protocol does not share it. May block on
-    /// disks.
-    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
-        let _ = name;
+    /// The protocol as one that shares file systems, if it does.
+    fn as_files(&self) -> Option<&dyn FileProtocol> {
         None
     }
-
-    /// The files of a file system that it has open.
-    fn files(&self, _: &VolumeName) -> Option<Arc<dyn FileSystem>> {
-        None
-    }
-
-    /// Revokes the open files and locks of a client. Returns whether the client exists.
-    fn expire_client(&self, client: u64) -> bool {
-        let _ = client;
-        false
-    }
-
-    /// Closes the file systems at and below `dataset`, before they are destroyed or changed. [`Self::apply`] reopens
-    /// them when they are no longer [`Wanted::closed`].
-    fn close(&self, dataset: &VolumeName) {
-        let _ = dataset;
-    }
-
-    /// Closes the file systems at and below `dataset`, which may be the pool's root. [`Self::apply`] reopens them.
-    fn opened_anew(&self, dataset: &str) {
-        let _ = dataset;
-    }
-
-    /// Closes all that this protocol has opened itself, after [`Self::drain`] and before the pool is closed. May block.
-    fn let_go(&self) {}
 
     /// Renames a dataset and all below it.
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {
@@ -313,18 +275,13 @@ pub trait Protocol: Send + Sync {
             listeners,
             exports: exports.collect(),
             secured_by: self.secured_by(),
-            recovery: self.recovery(),
+            recovery: self.as_files().and_then(FileProtocol::recovery),
         });
     }
 
     /// The available security methods of connections.
     fn secured_by(&self) -> Vec<String> {
         Vec::new()
-    }
-
-    /// The rest of the grace period in which clients reclaim their state from the previous server.
-    fn recovery(&self) -> Option<RecoveryView> {
-        None
     }
 
     /// Adds the connected clients to a response that lists exports.
@@ -363,4 +320,37 @@ pub trait Protocol: Send + Sync {
 
     /// Lets clients finish until `deadline`, then drops the remaining connections.
     fn drain(&self, deadline: Instant);
+}
+
+/// The part of a [`Protocol`] that only protocols for file systems have.
+pub trait FileProtocol {
+    /// Changes refused for lack of space since each file system was opened, by name. `None` while that cannot be read
+    /// without blocking.
+    fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>>;
+
+    /// The activity of clients in each shared file system.
+    fn activity(&self) -> Vec<FileSystemActivity>;
+
+    /// The open files and locks of clients in a file system. `None` if this protocol does not share it. May block on
+    /// disks.
+    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView>;
+
+    /// The files of a file system that it has open.
+    fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>>;
+
+    /// Revokes the open files and locks of a client. Returns whether the client exists.
+    fn expire_client(&self, client: u64) -> bool;
+
+    /// Closes the file systems at and below `dataset`, before they are destroyed or changed. [`Protocol::apply`] reopens
+    /// them when they are no longer [`Wanted::closed`].
+    fn close(&self, dataset: &VolumeName);
+
+    /// Closes the file systems at and below `dataset`, which may be the pool's root. [`Protocol::apply`] reopens them.
+    fn opened_anew(&self, dataset: &str);
+
+    /// Closes all file systems, after [`Protocol::drain`] and before the pool is closed. May block.
+    fn close_all(&self);
+
+    /// The rest of the grace period in which clients reclaim their state from the previous server.
+    fn recovery(&self) -> Option<RecoveryView>;
 }

@@ -18,7 +18,10 @@ use std::time::Instant;
 
 use ::nfs::exports::{ExportError, Shared};
 use ::nfs::handles::HandleKey;
-use ::nfs::server::{ApplyError, ConfigurationError, ConnectionStatus, DesiredState, KeytabError, LockPorts, NfsServer, NoPorts, ServerLimits};
+use ::nfs::server::{
+    ApplyError, ConfigurationError, ConnectionStatus, DesiredState, KeytabError, LockPorts,
+    NfsServer, NoPorts, ServerLimits,
+};
 use ::nfs::v4::Presentation;
 use ::protocols::Description;
 use ::protocols::nfs::PROTOCOL;
@@ -38,7 +41,7 @@ use units::{PoolName, VolumeName};
 use super::super::portals::Addresses;
 use super::super::serving::Setup;
 use super::super::shared_pool::SharedPool;
-use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, portal_views};
+use super::{Client, ContentsTold, Export, FileProtocol, Protocol, Start, Wanted, portal_views};
 use clients::PoolRecord;
 use files::OpenFiles;
 use shares::{Shares, is_below};
@@ -255,7 +258,10 @@ fn no_ports(no: &NoPorts) -> Problem {
 fn no_keytab(error: &KeytabError) -> Problem {
     Problem {
         subject: "Kerberos of NFS".to_owned(),
-        sentence: format!("no further client can use it: {}; this is retried every few seconds", chain(error)),
+        sentence: format!(
+            "no further client can use it: {}; this is retried every few seconds",
+            chain(error)
+        ),
     }
 }
 
@@ -429,7 +435,9 @@ impl Protocol for Server {
     fn wants_another_try(&self) -> bool {
         // A locked state means that another thread is applying.
         let state = self.state.try_lock();
-        state.is_ok_and(|state| state.has_failed || state.files.has_failed() || state.told != self.passing_problems())
+        state.is_ok_and(|state| {
+            state.has_failed || state.files.has_failed() || state.told != self.passing_problems()
+        })
     }
 
     fn try_again(&self) {
@@ -437,61 +445,21 @@ impl Protocol for Server {
         self.server.try_keytab_again();
     }
 
-    fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
-        // The holder may take long to open file systems.
-        Some(self.state.try_lock().ok()?.files.refused_for_space())
+    fn as_files(&self) -> Option<&dyn FileProtocol> {
+        Some(self)
     }
 
     fn secured_by(&self) -> Vec<String> {
-        let ways = [("TLS", self.server.has_tls()), ("Kerberos", self.server.has_kerberos())];
+        let ways = [
+            ("TLS", self.server.has_tls()),
+            ("Kerberos", self.server.has_kerberos()),
+        ];
         let usable = ways.into_iter().filter(|(_, is_usable)| *is_usable);
         usable.map(|(name, _)| name.to_owned()).collect()
     }
 
-    fn recovery(&self) -> Option<RecoveryView> {
-        let left = self.server.recovery();
-        tracing::trace!(?left, "rest of the NFS grace period");
-        left.map(|left| RecoveryView {
-            remaining_ms: left.remaining_ms,
-            awaited_clients: left.awaited.map(|count| count as u64),
-        })
-    }
-
-    fn file_system_activity(&self) -> Vec<FileSystemActivity> {
-        let all = self.server.activity();
-        all.iter().map(|(name, one)| usage::activity(name, one)).collect()
-    }
-
-    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
-        let file_system = self.state().files.get(name.as_str())?.id();
-        Some(usage::view(name, &self.server.usage(file_system)))
-    }
-
-    fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>> {
-        self.state().files.get(name.as_str())
-    }
-
-    fn expire_client(&self, client: u64) -> bool {
-        let is_known = self.server.expire(client);
-        tracing::debug!(client, is_known, "revoked the state of an NFS client");
-        is_known
-    }
-
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         self.state().files.renamed(from, to);
-    }
-
-    fn close(&self, dataset: &VolumeName) {
-        self.put_aside(|name| is_at_or_below(name, dataset));
-    }
-
-    fn opened_anew(&self, dataset: &str) {
-        self.put_aside(|name| name == dataset || is_below(name, dataset));
-    }
-
-    fn let_go(&self) {
-        self.server.forget_files();
-        self.state().files.keep_only(|_| false);
     }
 
     /// Not applicable: only clients write to a file system.
@@ -544,5 +512,56 @@ impl Protocol for Server {
 
     fn drain(&self, deadline: Instant) {
         self.server.drain(deadline);
+    }
+}
+
+impl FileProtocol for Server {
+    fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
+        // The holder may take long to open file systems.
+        Some(self.state.try_lock().ok()?.files.refused_for_space())
+    }
+
+    fn activity(&self) -> Vec<FileSystemActivity> {
+        let all = self.server.activity();
+        all.iter()
+            .map(|(name, one)| usage::activity(name, one))
+            .collect()
+    }
+
+    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
+        let file_system = self.state().files.get(name.as_str())?.id();
+        Some(usage::view(name, &self.server.usage(file_system)))
+    }
+
+    fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>> {
+        self.state().files.get(name.as_str())
+    }
+
+    fn expire_client(&self, client: u64) -> bool {
+        let is_known = self.server.expire(client);
+        tracing::debug!(client, is_known, "revoked the state of an NFS client");
+        is_known
+    }
+
+    fn close(&self, dataset: &VolumeName) {
+        self.put_aside(|name| is_at_or_below(name, dataset));
+    }
+
+    fn opened_anew(&self, dataset: &str) {
+        self.put_aside(|name| name == dataset || is_below(name, dataset));
+    }
+
+    fn close_all(&self) {
+        self.server.forget_files();
+        self.state().files.keep_only(|_| false);
+    }
+
+    fn recovery(&self) -> Option<RecoveryView> {
+        let left = self.server.recovery();
+        tracing::trace!(?left, "rest of the NFS grace period");
+        left.map(|left| RecoveryView {
+            remaining_ms: left.remaining_ms,
+            awaited_clients: left.awaited.map(|count| count as u64),
+        })
     }
 }
