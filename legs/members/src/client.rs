@@ -1,4 +1,4 @@
-//! Connections to the other members, kept up for as long as this lives.
+//! Connections to the other members. They reconnect until [`Links`] is dropped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,47 +23,47 @@ use crate::limits::{
 use crate::stream::{End, Pace, greet, hear, prepare, say};
 use crate::wire::{Envelope, Message};
 
-/// Another member, and where it is.
+/// Another member and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number.
+    /// Member number.
     pub member: MemberId,
-    /// Its certificate.
+    /// Fingerprint of its certificate.
     pub fingerprint: Fingerprint,
-    /// Where it listens, the best way first.
+    /// Addresses it listens on, in order of preference.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// What came from another member.
+/// A message from another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// From whom.
+    /// The sender.
     pub from: MemberId,
-    /// What it said.
+    /// The message with its header.
     pub envelope: Envelope,
 }
 
-/// How the connection to a member is.
+/// State of the connection to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// It answers.
+    /// Connected at this address.
     Connected(SocketAddr),
-    /// It does not, and why.
+    /// Not connected, with the reason.
     Lost(String),
-    /// Somebody answers there, and one side does not know the other's certificate: which one.
+    /// A TLS peer responds at the address, but one side rejects the other's certificate; with the reason.
     Stranger(String),
 }
 
-/// A connection on which both sides have said who they are.
+/// A connection after the TLS handshake and the exchange of member numbers.
 type Stream = TlsStream<TcpStream>;
 
-/// Told of what came. Called on a thread of the connections, and must not wait.
+/// Callback for received messages. It runs on the thread of the connections and must not block.
 type Hear = dyn Fn(Heard) + Send + Sync;
 
-/// How each connection is, and how many there were to that member.
+/// State of each connection, and the number of connections to that member so far.
 type States = BTreeMap<MemberId, (LinkState, u64)>;
 
-/// What the task of a connection knows.
+/// State of a connection's task.
 struct Link {
     me: MemberId,
     boot: u64,
@@ -73,7 +73,7 @@ struct Link {
     hear: Arc<Hear>,
 }
 
-/// Connections to other members. Dropping it ends them.
+/// Connections to other members. Dropping it closes them.
 pub struct Links {
     me: MemberId,
     boot: u64,
@@ -81,7 +81,7 @@ pub struct Links {
     states: Arc<Mutex<States>>,
     hear: Arc<Hear>,
     runtime: Handle,
-    /// Each connection has one, so that the end of all of them is noticed.
+    /// Each connection holds a clone; the channel closes when the last connection has ended.
     running: Option<mpsc::Sender<()>>,
     /// Dropped to end the thread.
     end: Option<oneshot::Sender<()>>,
@@ -89,12 +89,12 @@ pub struct Links {
 }
 
 impl Links {
-    /// Begins to connect to all `peers`, as member `me`, whose process has the random number `boot`. `heard` is told of everything
-    /// but signs of life.
+    /// Starts to connect to all `peers`, as member `me`. `boot` is the random number of this process. Calls `heard` for every message
+    /// except keep-alives.
     ///
     /// # Errors
     ///
-    /// The system refuses a thread, or the certificate and its key do not fit together.
+    /// The system cannot create a thread, or the certificate does not match its key.
     pub fn start(
         me: MemberId,
         boot: u64,
@@ -125,21 +125,21 @@ impl Links {
         let thread = std::thread::Builder::new().name("members".into());
         links.thread = Some(thread.spawn(move || {
             runtime.block_on(async {
-                // Only ever dropped.
+                // Resolves when the sender is dropped.
                 let _ = ended.await;
-                // A claim may have been withdrawn just now. Nothing is ever sent.
+                // A claim may have been withdrawn just now: allow time to send it. `recv` yields no value.
                 let _ = timeout(LAST_WORDS_WAIT, all.recv()).await;
             });
         })?);
         Ok(links)
     }
 
-    /// Begins to connect to another member, unless that is done already; whether it was not. The connection to a machine that had its
-    /// number before ends.
+    /// Starts to connect to another member. Returns `false` if this peer is already configured. A connection to a previous host with
+    /// the same member number is closed.
     ///
     /// # Errors
     ///
-    /// The certificate and its key do not fit together.
+    /// The certificate does not match its key.
     pub fn add(&mut self, identity: &Identity, peer: Peer) -> io::Result<bool> {
         let known = self.queues.get(&peer.member);
         if known.is_some_and(|(known, _)| *known == peer) {
@@ -150,9 +150,9 @@ impl Links {
             .client(peer.fingerprint)
             .map_err(io::Error::other)?;
         self.queues.insert(peer.member, (peer.clone(), queue));
-        // Their number goes on.
+        // The count of connections continues.
         if let Some((state, _)) = states(&self.states).get_mut(&peer.member) {
-            *state = LinkState::Lost("it is another machine now".to_owned());
+            *state = LinkState::Lost("another host has this member number now".to_owned());
         }
         let link = Link {
             me: self.me,
@@ -170,12 +170,12 @@ impl Links {
         Ok(true)
     }
 
-    /// Whether connections to that member are tried.
+    /// Whether this member is among the peers to connect to.
     pub fn has(&self, member: MemberId) -> bool {
         self.queues.contains_key(&member)
     }
 
-    /// Says `message` about `pool` to a member; whether it is on its way. It may be lost all the same. Never waits.
+    /// Queues `message` about `pool` for a member. Returns whether it was queued; it can still be lost. Never blocks.
     pub fn say(&self, to: MemberId, pool: u64, message: Message) -> bool {
         let boot = self.boot;
         let envelope = Envelope {
@@ -191,7 +191,7 @@ impl Links {
         queue.is_some_and(|(_, queue)| queue.try_send(envelope).is_ok())
     }
 
-    /// How each connection is.
+    /// Returns the state of each connection.
     pub fn states(&self) -> BTreeMap<MemberId, LinkState> {
         let states = states(&self.states);
         let each = states
@@ -200,7 +200,7 @@ impl Links {
         each.collect()
     }
 
-    /// How many connections to a member there were so far. One is counted before anything is said on it.
+    /// Number of connections to a member so far. A connection is counted before the first message on it is sent.
     pub fn connections(&self, member: MemberId) -> u64 {
         states(&self.states)
             .get(&member)
@@ -228,7 +228,7 @@ impl Link {
         while !self.peer.addresses.is_empty() && !waiting.is_closed() {
             let why = match self.connect_somewhere().await {
                 Ok((address, stream)) if !waiting.is_closed() => {
-                    // Whoever asked the connection before asks again.
+                    // Requests queued for the previous connection are dropped: the caller repeats them.
                     while waiting.try_recv().is_ok() {}
                     self.note(LinkState::Connected(address));
                     let end = self.converse(stream, &mut waiting).await;
@@ -245,7 +245,7 @@ impl Link {
         }
     }
 
-    /// The first way that leads to the member. The later ones begin a little later each.
+    /// Connects by the first address that responds. Each later address is tried [`NEXT_ADDRESS_AFTER`] after the one before.
     async fn connect_somewhere(self: &Arc<Self>) -> Result<(SocketAddr, Stream), LinkState> {
         let mut attempts = JoinSet::new();
         for (index, address) in self.peer.addresses.iter().copied().enumerate() {

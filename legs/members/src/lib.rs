@@ -1,15 +1,15 @@
-//! How those who remember the record of a pool's legs talk to each other: the heads, and the witness.
+//! The protocol between the members that store the record of a pool's legs: the heads and the witness.
 //!
 //! * [`wire`]: messages as bytes. Decodes anything.
-//! * [`Member`]: answers for one machine. It writes what it remembers before it answers.
-//! * [`Server`]: takes connections of the other members. [`Links`]: connections to them.
+//! * [`Member`]: handles requests for one host. State is durable before the response is sent.
+//! * [`Server`]: accepts connections from the other members. [`Links`]: connects to them.
 //!
-//! Connections are mutual TLS 1.3. A member is known by the fingerprint of its certificate, and lets in nobody else.
-//! Messages are not answered in turn: each answer says to what it belongs, and any message may be lost with its
-//! connection. Who asks asks again.
+//! Connections are mutual TLS 1.3. A member is identified by the fingerprint of its certificate and accepts only configured peers.
+//! Responses may arrive in any order: each names the request it belongs to. Any message may be lost with its connection, so
+//! requests are retried.
 //!
-//! **Bounds.** All waits, lengths and counts are in [`limits`]. A peer that asks too often is slowed down. A stranger is cut off
-//! before it has said anything but the handshake of TLS.
+//! **Bounds.** All time-outs, lengths and counts are in [`limits`]. A peer that sends too many requests is throttled. A peer with an
+//! unknown certificate is disconnected during the TLS handshake, before it can send a message.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One machine's answers: what it remembers of each pool, in one folder.
+//! Handles the requests to one member from its files, which are in one directory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,87 +14,87 @@ use crate::limits::{KEEP_AGAIN, POOLS_MAX};
 use crate::silence::Silence;
 use crate::wire::{Envelope, Message};
 
-/// What ends the name of a file that says: this member remembered the pool once.
+/// File name extension of the marker that this member has stored the pool at some time.
 const KNOWN: &str = "known";
-/// What ends the name of a file of [`leg_memory`].
+/// File name extension of the files of [`leg_memory`].
 const LEGS: &str = "legs";
 
-/// Whether the owner of a pool is on this very machine.
+/// Whether a pool server of this host owns the pool.
 pub type Serves = Box<dyn Fn(u64) -> bool + Send + Sync>;
 
-/// What a member has of one pool.
+/// State of this member for one pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// It answers. The newest record that it accepted.
+    /// It responds for the pool. The version of the newest record that it accepted.
     Remembers(Option<Version>),
-    /// It lost what it remembered. By a person's word it is told anew, by the head that serves the pool.
+    /// Its state was lost. An administrator readmitted it, and the head that serves the pool will send the record.
     Lost,
-    /// It does not.
+    /// It does not respond for the pool.
     Silent(Silence),
 }
 
-/// Why a person's word about a pool is not followed.
+/// Why a member is not readmitted.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadmitError {
-    /// Nothing is to be forgotten.
+    /// It has not lost its state.
     #[error(
-        "this member remembers the pool {0} and answers: what it remembers would be lost, and with it what the others rely on"
+        "this member has the record of pool {0} and responds: that record would be lost, and the other members rely on it"
     )]
     Remembers(u64),
-    /// It waits to be told.
-    #[error("this member waits already to be told of the pool {0} by the head that serves it")]
+    /// It was already readmitted, and has not received the record yet.
+    #[error("this member is already readmitted to pool {0}: the head that serves it sends the record")]
     Waits(u64),
-    /// It was never told of it.
+    /// It never stored the pool.
     #[error(
-        "this member was never told of a pool {0}: see the numbers of pools in legs.toml; if this machine takes the place of one that \
-         remembered the pool, or its whole folder was lost, say so by `--replaced`"
+        "this member never stored a pool {0}: see the numbers of pools in legs.toml; if this host replaces one that \
+         stored the pool, or its whole directory was lost, add `--replaced`"
     )]
     Unknown(u64),
-    /// The system failed.
+    /// An I/O error.
     #[error("make this member one of the pool {0} again")]
     System(u64, #[source] io::Error),
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("make this member one of the pool {0} again")]
     Store(u64, #[source] StoreError),
 }
 
-/// A person's word about a member that lost what it remembered.
+/// An administrator's order to readmit a member that has lost its state.
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
-    /// Random, not 0: the life of the member that begins.
+    /// Random, not 0: the new life of the member.
     pub life: u64,
-    /// Also if nothing says that the pool was ever known: this machine takes the place of another one.
+    /// Also readmit it if no file shows that it stored the pool before, because this host is a replacement.
     pub is_replaced: bool,
 }
 
 enum Slot {
     Open(Box<Store>),
     Silent(Silence),
-    /// A change could not be kept, at this time.
+    /// A change could not be written, at this time.
     Unkept(Instant),
 }
 
 type Pools = BTreeMap<u64, Arc<Mutex<Slot>>>;
 
-/// What one machine remembers. It answers from its files or not at all.
+/// The state of one member. It responds from its files or not at all.
 pub struct Member {
     me: MemberId,
     boot: u64,
     folder: PathBuf,
     serves: Serves,
     keep_again: Duration,
-    /// Whether what it remembers of a pool that left it out may be forgotten, when who serves that makes it one again.
+    /// Whether the state of a pool with a record that no longer names this member may be discarded when the owner readds it.
     may_forget: bool,
     pools: Mutex<Pools>,
 }
 
 impl Member {
-    /// Opens what is in `folder`, which is made if it is not there. `boot`: random. Pools whose files cannot be used are told in the
-    /// log, and not answered for.
+    /// Opens the files in `folder`, which is created if missing. `boot`: random. Unusable files are logged, and the member does not
+    /// respond for their pools.
     ///
     /// # Errors
     ///
-    /// The folder cannot be read or made.
+    /// The directory cannot be read or created.
     pub fn open(folder: &Path, me: MemberId, boot: u64, serves: Serves) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let member = Self {
@@ -114,8 +114,8 @@ impl Member {
         Ok(member)
     }
 
-    /// The same as a witness: who serves a pool may make it one of that again. A head forgets nothing by another member's word: what it
-    /// remembers says which of its disks hold everything. It may be made one of a pool that it was never told of.
+    /// The same as a witness: the owner of a pool may make it a member again. A head discards no state at another member's request,
+    /// because its state shows which of its disks are current. It may be made a member of a pool that it never stored.
     #[must_use]
     pub fn as_witness(self) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Member {
         }
     }
 
-    /// Its number.
+    /// Its member number.
     pub fn me(&self) -> MemberId {
         self.me
     }
@@ -139,9 +139,9 @@ impl Member {
     }
 
     fn load(&self, pool: u64) -> Slot {
-        // One that was killed when it was told of the pool has not noted it yet.
+        // A crash before the marker was written: write it now.
         if let Err(error) = note(&self.folder, pool) {
-            tracing::error!(pool, %error, "this member does not answer for the pool: its folder cannot be written");
+            tracing::error!(pool, %error, "this member does not respond for the pool: its directory cannot be written");
             return Slot::Unkept(Instant::now());
         }
         match Store::open(&self.folder, pool) {
@@ -150,7 +150,7 @@ impl Member {
         }
     }
 
-    /// A change could not be kept: tries whether it can be by now.
+    /// A change could not be written: retries, at most once per `keep_again`.
     fn try_again(&self, pool: u64, slot: &mut Slot) {
         let Slot::Unkept(tried) = slot else { return };
         if tried.elapsed() < self.keep_again {
@@ -175,7 +175,7 @@ impl Member {
             Ok(store) => {
                 tracing::info!(
                     pool,
-                    "changes can be kept again: this member answers for the pool"
+                    "changes can be written again: this member responds for the pool"
                 );
                 Slot::Open(Box::new(store))
             }
@@ -185,8 +185,8 @@ impl Member {
         };
     }
 
-    /// Who remembers the pool, by the record that this member accepted, or as it is `configured`. None: it waits for its disk. Never waits
-    /// itself.
+    /// The members of the pool by the record that this member accepted, else as `configured`. `None` while a disk write is in progress.
+    /// Never blocks.
     pub fn membership(&self, pool: u64, configured: &Membership) -> Option<Membership> {
         let slot = self.pools.try_lock().ok()?.get(&pool).cloned();
         let Some(slot) = slot else {
@@ -200,7 +200,7 @@ impl Member {
         Some(named.unwrap_or_else(|| configured.clone()))
     }
 
-    /// What it has of each pool.
+    /// Returns the state of each pool.
     pub fn states(&self) -> BTreeMap<u64, PoolState> {
         let pools = self.pools().clone();
         let state = |slot: &Mutex<Slot>| match &*slot.lock().expect("no holder panics") {
@@ -216,7 +216,7 @@ impl Member {
         each.collect()
     }
 
-    /// A pool of whose newest record the disk is, by what this member remembers.
+    /// A pool with a newest record, as stored here, that names the disk.
     pub fn pool_of(&self, disk: DiskId) -> Option<u64> {
         let pools = self.pools().clone();
         let mut pools = pools.into_iter();
@@ -230,7 +230,7 @@ impl Member {
         found.map(|(pool, _)| pool)
     }
 
-    /// Takes a message of member `from`. The answer may go: what it promises is durable. May wait for a disk.
+    /// Handles a message of member `from`. The state that the response promises is already durable. May block on a disk.
     pub fn hear(&self, from: MemberId, envelope: Envelope) -> Option<Envelope> {
         let pool = envelope.pool;
         let message = match envelope.message {
@@ -240,7 +240,7 @@ impl Member {
                     pool,
                     member = from.0,
                     by = by.0,
-                    "a member claims a pool for another one: not answered"
+                    "a member claims a pool for another member: ignored"
                 );
                 None
             }
@@ -248,7 +248,7 @@ impl Member {
                 tracing::warn!(
                     pool,
                     member = from.0,
-                    "a member wants this head to forget a pool and join it anew: not answered"
+                    "a member requests that this head discard a pool and join it again: ignored"
                 );
                 None
             }
@@ -297,7 +297,7 @@ impl Member {
         }
     }
 
-    /// Whether it was told of the pool, and does not wait to be told anew.
+    /// Whether it has state of the pool that a join would discard.
     fn remembers(&self, pool: u64) -> bool {
         let Some(slot) = self.slot(pool) else {
             return false;
@@ -309,7 +309,7 @@ impl Member {
         }
     }
 
-    /// Of a pool that this member was never told of.
+    /// Joins a pool that this member never stored.
     fn begin_life(&self, pool: u64, life: u64) {
         let mut pools = self.pools();
         let is_full = pools.len() >= POOLS_MAX;
@@ -330,7 +330,7 @@ impl Member {
         }
     }
 
-    /// A pool that is known, or of which another process said a person's word.
+    /// The slot of a loaded pool, or of one that another process has readmitted this member to.
     fn slot(&self, pool: u64) -> Option<Arc<Mutex<Slot>>> {
         let mut pools = self.pools();
         let known = pools.get(&pool).cloned();
@@ -344,19 +344,19 @@ impl Member {
         Some(Arc::clone(found))
     }
 
-    /// Whether a person said since that this member may be told anew. No other file is taken that appears meanwhile.
+    /// Opens the file if an administrator has readmitted this member since. Any other file that has appeared is ignored.
     fn look_for_word(&self, pool: u64, slot: &mut Slot) {
         let opened = Store::open(&self.folder, pool);
         if let Some(store) = opened.ok().filter(|store| store.memory().is_lost()) {
             tracing::warn!(
                 pool,
-                "by a person's word this member is told of the pool anew"
+                "this member is readmitted to the pool and will receive its record"
             );
             *slot = Slot::Open(Box::new(store));
         }
     }
 
-    /// Remembers a pool of which nothing is known. Said twice, it is done once.
+    /// Stores the record of a new pool. Idempotent.
     fn found(&self, pool: u64, memory: Memory) -> Option<Message> {
         let slot = {
             let mut pools = self.pools();
@@ -371,7 +371,7 @@ impl Member {
         self.try_again(pool, &mut slot);
         match &*slot {
             Slot::Silent(Silence::Unknown) => *slot = self.create(pool, memory),
-            // The same again: the answer was lost.
+            // A repeat: the response was lost.
             Slot::Open(store) if *store.memory() == memory => {}
             Slot::Open(_) => {
                 tracing::warn!(
@@ -397,24 +397,24 @@ impl Member {
         let Ok(store) = created.map_err(|error| silence(pool, &error)) else {
             return Slot::Unkept(Instant::now());
         };
-        // After the file: without it, a file alone says that the pool is known.
+        // Written after the file: without the marker, the file itself shows that the pool was stored.
         match note(&self.folder, pool) {
             Ok(()) => {
                 tracing::info!(pool, "a new pool is remembered");
                 Slot::Open(Box::new(store))
             }
             Err(error) => {
-                tracing::error!(pool, %error, "a new pool is not answered for: the folder cannot be written");
+                tracing::error!(pool, %error, "this member does not respond for a new pool: the directory cannot be written");
                 Slot::Unkept(Instant::now())
             }
         }
     }
 
-    /// As [`readmit`], in the process that answers.
+    /// As [`readmit`], in the process that serves the member.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`readmit`].
     pub fn readmit(&self, pool: u64, word: Word) -> Result<(), ReadmitError> {
         let slot = self.slot(pool);
         let mut slot = slot
@@ -435,12 +435,12 @@ impl Member {
     }
 }
 
-/// A person's word that the member with this folder, which lost what it remembered of the pool, may be told of it anew. The process that
-/// answers need not run. A refused file is kept under another name.
+/// Readmits the member with this directory after it has lost its state of the pool. The process that serves the member need not run. A
+/// refused file is renamed, not deleted.
 ///
 /// # Errors
 ///
-/// It remembers the pool, or was never told of it.
+/// The member has the pool's record, or never stored it.
 pub fn readmit(folder: &Path, pool: u64, word: Word) -> Result<(), ReadmitError> {
     let system = |error| ReadmitError::System(pool, error);
     match Store::open(folder, pool) {
@@ -471,7 +471,7 @@ impl Slot {
         }
     }
 
-    /// Nothing is said of a pool any more, because of that.
+    /// The state after an error.
     fn after(pool: u64, error: &StoreError) -> Self {
         match silence(pool, error) {
             Silence::Unkept => Self::Unkept(Instant::now()),
@@ -480,7 +480,7 @@ impl Slot {
     }
 }
 
-/// Why nothing is said, told in the log once, where it is found out.
+/// Maps an error to the reported reason, and logs it once, where it occurs.
 fn silence(pool: u64, error: &StoreError) -> Silence {
     let why = match error.kind {
         StoreErrorKind::Missing => Silence::Missing,
@@ -491,16 +491,15 @@ fn silence(pool: u64, error: &StoreError) -> Silence {
         | StoreErrorKind::Doubtful => Silence::Unkept,
     };
     let cause = std::error::Error::source(error).map(tracing::field::display);
-    tracing::error!(pool, %error, cause, "this member does not answer for the pool");
+    tracing::error!(pool, %error, cause, "this member does not respond for the pool");
     why
 }
 
-/// The pools of which anything is in the folder.
-/// Numbers of the pools that a member with this folder remembers, or remembered once. Without a folder there are none.
+/// Numbers of the pools that a member with this directory stores, or stored once. Empty if the directory is missing.
 ///
 /// # Errors
 ///
-/// The folder cannot be read.
+/// The directory cannot be read.
 pub fn pools_in(folder: &Path) -> io::Result<Vec<u64>> {
     let mut pools = Vec::new();
     let entries = match std::fs::read_dir(folder) {
@@ -524,7 +523,7 @@ fn known(folder: &Path, pool: u64) -> PathBuf {
     folder.join(format!("{pool}.{KNOWN}"))
 }
 
-/// Notes durably that this member remembers the pool.
+/// Creates the marker that this member has stored the pool. Durable on return.
 fn note(folder: &Path, pool: u64) -> io::Result<()> {
     let path = known(folder, pool);
     if path.try_exists()? {
@@ -534,7 +533,7 @@ fn note(folder: &Path, pool: u64) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Keeps a refused file under another name. That the pool was known is still noted.
+/// Renames a refused file. The marker remains.
 fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
     let refused = leg_memory::path_of(folder, pool);
     if !refused.try_exists()? {
@@ -544,7 +543,7 @@ fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
     let free = (1_u32..).map(|number| refused.with_extension(format!("legs.refused-{number}")));
     let mut free = free.take(POOLS_MAX);
     let kept = free.find(|path| !path.exists()).ok_or_else(|| {
-        io::Error::other("too many refused files: remove those that nobody wants to look at")
+        io::Error::other("too many refused files: remove the ones that are not needed")
     })?;
     std::fs::rename(&refused, kept)?;
     File::open(folder)?.sync_all()
@@ -584,7 +583,7 @@ mod tests {
         })
     }
 
-    /// A head that serves the pool wants it to be a member. What it remembers already is not touched, unless a record left it out.
+    /// A head that serves the pool sends the join request. Existing state is discarded only if a record left this member out.
     #[test]
     fn a_member_that_was_never_told_of_a_pool_begins_a_life_when_it_is_to_join() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -600,7 +599,7 @@ mod tests {
         let heads = Membership::TwoHeads([HEAD, MemberId(2)]);
         let (joining, known) = (folder.path().join("new"), folder.path().join("known"));
         assert_eq!(hear(&witness(&joining), join(None, 1)), forgot(7));
-        // The file says so, also after a restart.
+        // The file stores the life, also across a restart.
         let again = witness(&joining);
         assert_eq!(again.states()[&POOL], PoolState::Lost);
         assert_eq!(hear(&again, join(Some(heads.clone()), 3)), forgot(7));
@@ -611,7 +610,7 @@ mod tests {
         assert_eq!(member_file(&known), Memory::again(9));
     }
 
-    /// Whatever the record says that it is shown. Of a pool that it was never told of, it has nothing to forget.
+    /// Whichever record it receives. It has no state of that pool to discard.
     #[test]
     fn a_head_joins_a_pool_that_is_new_to_it_and_forgets_none() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -632,11 +631,11 @@ mod tests {
         let third = member(&folder);
         let forgot = Some(Message::Tell(Answer::Forgot(tag, 9)));
         assert_eq!(hear(&third, join.clone()), forgot);
-        assert_eq!(hear(&third, join), forgot, "the answer was lost");
+        assert_eq!(hear(&third, join), forgot, "the response was lost");
         assert_eq!(member_file(&folder), Memory::again(9));
     }
 
-    /// Who remembers is said by the record, and by the configuration only of a pool whose record does not say it.
+    /// The record names the members. The configuration counts only if the record names none.
     #[test]
     fn the_members_are_those_of_the_record() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -768,7 +767,7 @@ mod tests {
         assert_eq!(again.states()[&POOL], PoolState::Remembers(version));
     }
 
-    /// The word is said by another process while this one runs.
+    /// Another process readmits the member while this one runs.
     #[test]
     fn a_word_that_another_process_said_is_followed_at_the_next_question() {
         let folder = tempfile::tempdir().expect("folder");
@@ -789,7 +788,7 @@ mod tests {
         assert_eq!(hear(&one, read()), forgot(7));
     }
 
-    /// Another machine, or one whose whole folder is gone.
+    /// A replacement host, or one that lost its whole directory.
     #[test]
     fn a_machine_that_takes_the_place_of_a_member_says_so() {
         let folder = tempfile::tempdir().expect("folder");
@@ -824,7 +823,7 @@ mod tests {
         }
     }
 
-    /// The file is there, and the note that it is known is not: killed between the two.
+    /// The file exists and the marker is missing: killed between the two.
     #[test]
     fn a_kill_between_the_file_and_its_note_forgets_nothing() {
         let folder = tempfile::tempdir().expect("folder");
@@ -838,7 +837,7 @@ mod tests {
         assert_eq!(hear(&again, read()), silent(Silence::Missing));
     }
 
-    /// Its disk is full, and somebody makes room.
+    /// The disk is full, until space is freed.
     #[test]
     fn a_write_that_fails_silences_the_pool_until_one_succeeds() {
         let folder = tempfile::tempdir().expect("folder");

@@ -1,4 +1,4 @@
-//! Takes connections of the other members.
+//! Accepts connections from the other members.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -29,16 +29,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// The same end of connections from one address is in the log this often.
 const SAME_END_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Another member.
+/// A member that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Friend {
-    /// Its number.
+    /// Member number.
     pub member: MemberId,
-    /// Its certificate.
+    /// Fingerprint of its certificate.
     pub fingerprint: Fingerprint,
 }
 
-/// A task that can be ended, with where its connection came from.
+/// The task of a connection, and its source address.
 struct Guest {
     from: IpAddr,
     task: AbortHandle,
@@ -46,18 +46,18 @@ struct Guest {
 
 #[derive(Default)]
 struct Guests {
-    /// Those that have not shown who they are, the oldest first.
+    /// Connections that are not authenticated yet, the oldest first.
     strangers: VecDeque<Guest>,
     members: BTreeMap<MemberId, VecDeque<Guest>>,
     told: Told,
 }
 
-/// Ends of connections that the log has, by where they came from.
+/// Closed connections that were logged recently, by source address and reason.
 #[derive(Default)]
 struct Told(BTreeMap<(IpAddr, String), Instant>);
 
 impl Told {
-    /// Whether that is new, or the last line about it is old enough.
+    /// Whether the line is new, or was logged long enough ago.
     fn insert(&mut self, from: IpAddr, why: String, now: Instant) -> bool {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < SAME_END_INTERVAL;
         self.0.retain(|_, at| is_recent(*at));
@@ -77,7 +77,7 @@ impl Guests {
         }
     }
 
-    /// Whether one from there may try to show who it is. The oldest one that does not gives way.
+    /// Whether a connection from there may start a handshake. The oldest unauthenticated one is closed to make room.
     fn has_room(&mut self, from: IpAddr) -> bool {
         self.forget_ended();
         let of_one = self.strangers.iter().filter(|guest| guest.from == from);
@@ -92,7 +92,7 @@ impl Guests {
         true
     }
 
-    /// `task` has shown that it is `member`.
+    /// `task` is authenticated as `member`.
     fn admit(&mut self, member: MemberId, task: &tokio::task::Id) {
         self.forget_ended();
         let place = self
@@ -112,23 +112,23 @@ impl Guests {
     }
 }
 
-/// Told of a message, and who says it.
+/// Callback for a message and its sender.
 type Heard = dyn Fn(MemberId, &Envelope) + Send + Sync;
 
-/// Asks the lender of this machine's disks for a member: [`Message::AskLender`], [`Message::LookAt`] or [`Message::AskConfiguration`].
-/// It may wait for a disk; none is no answer.
+/// Handles a request to the lender of this host's disks for a member: [`Message::AskLender`], [`Message::LookAt`] or
+/// [`Message::AskConfiguration`]. It may block on a disk. `None` means no response.
 pub type Lend = dyn Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync;
 
-/// Serves one [`Member`] to the others.
+/// Serves one [`Member`] to the other members.
 pub struct Server {
     member: Arc<Member>,
     friends: Vec<Friend>,
     acceptor: TlsAcceptor,
     guests: Mutex<Guests>,
-    /// Told of each message, before it is answered.
+    /// Called for each message, before it is handled.
     heard: Box<Heard>,
     lend: Arc<Lend>,
-    /// Of all connections.
+    /// Claims in progress on all connections.
     claims: Arc<Semaphore>,
 }
 
@@ -139,11 +139,11 @@ struct Claims {
 }
 
 impl Server {
-    /// For `friends` and nobody else. `heard` is told of each message before it is answered; it must not wait.
+    /// Accepts only `friends`. `heard` is called for each message before it is handled; it must not block.
     ///
     /// # Errors
     ///
-    /// The certificate and its key do not fit together.
+    /// The certificate does not match its key.
     pub fn new(
         member: Arc<Member>,
         identity: &Identity,
@@ -153,12 +153,12 @@ impl Server {
         Self::with_lender(member, identity, friends, heard, |_, _| None)
     }
 
-    /// The same on a machine that lends disks. Its runtime needs threads that may block: [`CLAIMS_OF_ALL_MAX`], in addition to those that
-    /// write what is remembered.
+    /// The same on a host that lends disks. Its runtime needs [`CLAIMS_OF_ALL_MAX`] blocking threads in addition to those that write
+    /// records.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`Server::new`].
     pub fn with_lender(
         member: Arc<Member>,
         identity: &Identity,
@@ -178,7 +178,7 @@ impl Server {
         }))
     }
 
-    /// Connections of each member now.
+    /// Number of open connections per member.
     pub fn connected(&self) -> BTreeMap<MemberId, usize> {
         let mut guests = self.guests();
         guests.forget_ended();
@@ -191,7 +191,7 @@ impl Server {
         self.guests.lock().expect("no holder panics")
     }
 
-    /// Takes connections for good.
+    /// Accepts connections forever.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {
@@ -207,11 +207,11 @@ impl Server {
     fn take(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
         let mut guests = self.guests();
         if !guests.has_room(peer.ip()) {
-            tracing::debug!(%peer, "too many connections from there that do not say who they are");
+            tracing::debug!(%peer, "too many unauthenticated connections from this address");
             return;
         }
         let server = Arc::clone(self);
-        // Under the lock, so that the task finds itself among the guests.
+        // Under the lock, so that the task is registered before it is admitted.
         let task = tokio::spawn(async move {
             if let Err(end) = server.converse(stream, peer).await {
                 server.note_end(peer, &end);
@@ -223,10 +223,10 @@ impl Server {
         });
     }
 
-    /// Whoever is refused tries again several times in a second.
+    /// Logs the end of a connection. A rejected peer reconnects several times per second, so repeats are logged at debug level.
     fn note_end(&self, peer: SocketAddr, end: &End) {
         let why = end.to_string();
-        // Of a member that was connected each end is told.
+        // For an authenticated member each end is logged.
         let is_of_member = matches!(end, End::Closed | End::Silence | End::Stalled);
         let told = || {
             let told = &mut self.guests().told;
@@ -286,7 +286,7 @@ impl Server {
                     self.ask_lender(from, envelope, &claims, answers.clone());
                     continue;
                 }
-                // In turn: who asks learns of a difference before it learns what is remembered.
+                // In order: the caller detects a difference of configurations before it receives the record.
                 Message::AskConfiguration => {
                     if let Some(message) = (self.lend)(from, &envelope) {
                         let answer = self.answer_to(&envelope, message);
@@ -297,7 +297,7 @@ impl Server {
                 _ => {}
             }
             let member = Arc::clone(&self.member);
-            // It waits for a disk. A connection that ends meanwhile takes nothing back: what is durable is durable.
+            // The handler may block on a disk. A connection that is closed in the meantime undoes no durable change.
             let answered = tokio::task::spawn_blocking(move || member.hear(from, envelope));
             let answer = answered.await.map_err(|_| End::Closed)?;
             if let Some(answer) = answer {
@@ -314,7 +314,7 @@ impl Server {
         }
     }
 
-    /// Has the lender asked while the connection goes on: a claim waits until a disk has done what it was asked before.
+    /// Forwards a request to the lender without blocking the connection: a claim may block until earlier I/O of the disk has completed.
     fn ask_lender(
         &self,
         from: MemberId,
@@ -332,7 +332,7 @@ impl Server {
             let pool = question.pool;
             let own = own.acquire_owned().await;
             let all = all.acquire_owned().await;
-            // The member may have disconnected while the claim waited: it claims again.
+            // The member may have disconnected while the claim was queued. It will claim again.
             if answers.is_closed() {
                 return;
             }
@@ -344,7 +344,7 @@ impl Server {
                     boot,
                     message,
                 };
-                // Who asked may have gone.
+                // The connection may be closed already.
                 let _ = answers.send(answer).await;
             }
         });

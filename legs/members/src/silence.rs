@@ -1,20 +1,20 @@
-//! Why a member does not answer.
+//! Reasons why a member does not respond for a pool.
 
-/// Why a member says nothing of a pool. That is no answer: it counts for nothing.
+/// Why a member does not respond for a pool. It never counts as a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Silence {
-    /// It was never told of the pool.
+    /// It never stored the pool.
     Unknown,
-    /// It remembered the pool, and its file is not there any more.
+    /// It stored the pool, and its file is missing.
     Missing,
-    /// Its file cannot be read, or says what it cannot mean.
+    /// Its file cannot be read or is invalid.
     Damaged,
     /// A change could not be made durable.
     Unkept,
-    /// It lost what it remembered, and is not told of a newer record yet.
+    /// Its state was lost, and it has not received a newer record yet.
     Lost,
-    /// A record names other members than its configuration does, or such a change was asked for: said by an earlier release, which cannot
-    /// follow a change.
+    /// A record names other members than its configuration does, or such a change was requested. Sent only by an earlier release, which
+    /// cannot apply the change.
     Members,
 }
 
@@ -29,15 +29,15 @@ impl Silence {
         Self::Members,
     ];
 
-    /// Whether a person's word ends it.
+    /// Whether an administrator can end it by `readmit`.
     pub fn is_of_the_file(self) -> bool {
         matches!(self, Self::Missing | Self::Damaged)
     }
 
-    /// For people.
+    /// Description for an administrator.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Unknown => "it was never told of this pool",
+            Self::Unknown => "it never stored this pool",
             Self::Missing => {
                 "its file of this pool is missing: see that its disk is sound, then say `readmit` there"
             }
@@ -46,7 +46,7 @@ impl Silence {
             }
             Self::Unkept => "it could not write a change",
             Self::Lost => {
-                "it lost what it remembered, and is told as soon as the two others have agreed to that"
+                "its record was lost, and is sent again once the two other members have agreed"
             }
             Self::Members => {
                 "the pool's record names other members than the configuration there, and its release cannot change them: install the same \
@@ -55,7 +55,7 @@ impl Silence {
         }
     }
 
-    /// In a message.
+    /// Code on the wire.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Unknown => 1,

@@ -1,4 +1,4 @@
-//! Messages on a connection.
+//! Sends and receives messages on a connection.
 
 use std::io;
 use std::time::Duration;
@@ -20,23 +20,23 @@ pub(crate) enum End {
     Closed,
     #[error("nothing whole came for {} s", SILENCE_MAX.as_secs())]
     Silence,
-    #[error("the other side takes nothing")]
+    #[error("the other side does not read from the connection")]
     Stalled,
-    #[error("it was not told in time who the other side is")]
+    #[error("the handshake timed out")]
     Handshake,
     #[error(
-        "the other side has the certificate of member {certificate}, and says that it is {said}"
+        "the other side has the certificate of member {certificate}, but identifies itself as member {said}"
     )]
     OtherMember { certificate: u64, said: u64 },
     #[error("the other side has no certificate that is known here")]
     Stranger,
     #[error(
-        "{0}: write the fingerprint of that member into the configuration of each head, if it is the machine that is meant"
+        "{0}: write the fingerprint of that member into the configuration of each head, if it is the intended host"
     )]
     OtherCertificate(OtherCertificate),
     #[error(
-        "the other side does not know the certificate of this machine: write its fingerprint (`bulkhead leg-server fingerprint` on a head, \
-         `bulkhead-witness identity` on a witness) into the configuration there, and start it anew"
+        "the other side does not know the certificate of this host: write its fingerprint (`bulkhead leg-server fingerprint` on a head, \
+         `bulkhead-witness identity` on a witness) into the configuration there, and restart it there"
     )]
     Unknown,
     #[error(transparent)]
@@ -46,7 +46,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Whether one side does not know the other.
+    /// Whether one side rejects the other's identity.
     pub(crate) fn is_of_identity(&self) -> bool {
         matches!(
             self,
@@ -65,7 +65,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// The next message, if it is whole in time.
+/// Receives the next message, within the time-out.
 pub(crate) async fn hear(stream: &mut (impl AsyncRead + Unpin)) -> Result<Envelope, End> {
     let whole = async {
         let mut prefix = [0; 4];
@@ -81,7 +81,7 @@ pub(crate) async fn hear(stream: &mut (impl AsyncRead + Unpin)) -> Result<Envelo
     }
 }
 
-/// Says `envelope`, if it is taken in time.
+/// Sends `envelope`, within the time-out.
 pub(crate) async fn say(
     stream: &mut (impl AsyncWrite + Unpin),
     envelope: &Envelope,
@@ -97,7 +97,7 @@ pub(crate) async fn say(
     }
 }
 
-/// Both sides say who they are. `known`: to whom the other side's certificate belongs.
+/// Exchanges member numbers. `known`: the member that the other side's certificate belongs to.
 pub(crate) async fn greet(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     me: MemberId,
@@ -110,7 +110,7 @@ pub(crate) async fn greet(
         };
         let said = said.await;
         let mut bytes = [0; wire::HELLO_BYTES];
-        // A server that does not know the certificate says so, and takes nothing any more.
+        // A server that rejects the certificate sends an alert and reads no more, so the read error is the better one.
         stream.read_exact(&mut bytes).await?;
         said?;
         Ok::<_, End>(wire::greeted(&bytes)?)
@@ -126,7 +126,7 @@ pub(crate) async fn greet(
     }
 }
 
-/// Messages are short, and somebody waits for each.
+/// Messages are short and each delays a caller: disables Nagle's algorithm and bounds unacknowledged data.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let wait_ms = ACKNOWLEDGE_WAIT.as_millis() as u32;
@@ -151,7 +151,7 @@ impl Pace {
         }
     }
 
-    /// Waits for the turn of one message.
+    /// Delays the caller until one more message is allowed.
     pub(crate) async fn wait(&mut self) {
         let now = tokio::time::Instant::now();
         self.full_at = self.full_at.max(now) + self.each;

@@ -13,9 +13,9 @@ const MAGIC: &[u8; 8] = b"BHMEMBER";
 const VERSION: u32 = 2;
 /// Longest name of an export, in bytes.
 const EXPORT_BYTES_MAX: usize = 128;
-/// Longest text about what a disk carries, in bytes.
+/// Longest description of a disk's contents, in bytes.
 pub const CONTENTS_BYTES_MAX: usize = 256;
-/// Length of what stands for a configuration.
+/// Length of the digest of a configuration.
 pub const DIGEST_BYTES: usize = 32;
 /// Magic, version, member.
 pub const HELLO_BYTES: usize = 20;
@@ -52,60 +52,60 @@ mod kind {
     pub(super) const CONFIGURATION: u8 = 84;
 }
 
-/// What is said.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Nothing. The sender is there.
+    /// Keep-alive.
     Alive,
-    /// A question.
+    /// A request to a member.
     Ask(Request),
-    /// Its answer.
+    /// The response of a member.
     Tell(Answer),
-    /// Remember this pool, of which you know nothing.
+    /// Request to store a new pool.
     Found(Memory),
-    /// It is remembered, with the record of this version.
+    /// The new pool is stored, with the record of this version.
     Founded(Version),
-    /// No answer, and why.
+    /// The member does not respond for the pool, with the reason.
     Silent(Silence),
-    /// A question to the lender of a disk on the receiver's machine.
+    /// A request to the lender of a disk on the receiver's host.
     AskLender(DiskId, LenderRequest),
-    /// Its answer.
+    /// The lender's response.
     Lent(Lent),
-    /// A question to the lender of a disk: what is it like? Changes nothing.
+    /// Request for the state of a disk. Read-only.
     LookAt(DiskId),
-    /// Its answer.
+    /// The state of a disk.
     Looked(Looked),
-    /// A question to a head: what does its configuration say of the pool?
+    /// Request for the digest of a head's configuration of the pool.
     AskConfiguration,
-    /// Its answer: a digest, or nothing of a pool that it does not name.
+    /// That digest; `None` if the configuration does not name the pool.
     Configuration(Option<[u8; DIGEST_BYTES]>),
 }
 
-/// What is seen of a disk that a pool is to be made of.
+/// State of a disk that a pool is to be created on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// Which.
+    /// The disk.
     pub disk: DiskId,
-    /// Who has it.
+    /// The user of the disk.
     pub holder: Holder,
     /// The greatest term that claimed it.
     pub enforced: Ballot,
-    /// Number of a pool of whose record it is, by what that machine remembers.
+    /// Number of a pool with a record, as stored on that host, that names the disk.
     pub pool: Option<u64>,
-    /// What it carries, in words; empty if nothing is known of it.
+    /// Description of its contents; empty if none are recognised.
     pub contents: String,
 }
 
-/// What a lender answers.
+/// The response of a lender.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lent {
-    /// Of which disk.
+    /// The disk.
     pub disk: DiskId,
-    /// For the owner.
+    /// Response for the owner.
     pub answer: LenderAnswer,
-    /// Name of the export that an admitted session uses; empty otherwise. Who knows it may write.
+    /// Name of the export for an admitted session; empty otherwise. It is a secret: a client that has it may write.
     pub export: String,
-    /// Why a session was refused; nothing otherwise.
+    /// Why a session was refused, else `None`.
     pub denial: Option<Denial>,
 }
 
@@ -116,24 +116,24 @@ impl std::fmt::Debug for Lent {
     }
 }
 
-/// A message with what it is about.
+/// A message with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// Number of the pool.
     pub pool: u64,
-    /// Of the sender: random at each start of its process.
+    /// Boot number of the sender: random at each start of its process.
     pub boot: u64,
-    /// What is said.
+    /// The message.
     pub message: Message,
 }
 
-/// Why bytes are no message. The connection ends.
+/// Why bytes are not a valid message. The connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Not what members begin with.
+    /// The greeting has another magic number.
     #[error("the other side is no member")]
     Stranger,
-    /// Of a later program.
+    /// The greeting has an unknown protocol version.
     #[error(
         "the other side speaks version {0}, this one {VERSION}: install the same version of bulkhead on all members"
     )]
@@ -158,7 +158,7 @@ impl From<Malformed> for WireError {
     }
 }
 
-/// What both sides begin with.
+/// The greeting that both sides send first.
 pub fn hello(me: MemberId) -> [u8; HELLO_BYTES] {
     let mut bytes = [0; HELLO_BYTES];
     bytes[..8].copy_from_slice(MAGIC);
@@ -167,7 +167,7 @@ pub fn hello(me: MemberId) -> [u8; HELLO_BYTES] {
     bytes
 }
 
-/// Who begins with these bytes.
+/// Decodes a greeting and returns the member number.
 pub fn greeted(bytes: &[u8; HELLO_BYTES]) -> Result<MemberId, WireError> {
     let mut reader = Reader::new(bytes);
     if reader.take()? != *MAGIC {
@@ -179,7 +179,7 @@ pub fn greeted(bytes: &[u8; HELLO_BYTES]) -> Result<MemberId, WireError> {
     }
 }
 
-/// The length that a message begins with.
+/// Decodes the length prefix of a message.
 pub fn body_bytes(prefix: [u8; 4]) -> Result<usize, WireError> {
     let length = u32::from_le_bytes(prefix);
     match length as usize <= MESSAGE_BYTES_MAX {
@@ -203,11 +203,11 @@ impl Envelope {
         out.into_bytes()
     }
 
-    /// The message that follows its length.
+    /// Decodes the message that follows its length.
     ///
     /// # Errors
     ///
-    /// It is none. Nothing of it is to be believed.
+    /// The bytes are not a valid message. No part of it may be used.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
         let kind = reader.byte()?;
@@ -240,7 +240,7 @@ impl Message {
     }
 }
 
-/// Writes what follows the beginning of a message, and returns its kind.
+/// Writes the body of a message, and returns its kind.
 fn put_message(out: &mut Writer, message: &Message) -> u8 {
     match message {
         Message::Alive => kind::ALIVE,
@@ -418,7 +418,7 @@ fn put_answer(out: &mut Writer, answer: &Answer) -> u8 {
     }
 }
 
-/// How a promise travels.
+/// Encodes a promise as a memory.
 fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> Memory {
     Memory {
         promised,
@@ -428,7 +428,7 @@ fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> Memory {
     }
 }
 
-/// All that is left is one.
+/// Reads the rest of the message as an export name.
 fn read_export(reader: &mut Reader<'_>) -> Result<String, WireError> {
     let name = std::str::from_utf8(reader.rest());
     let name = name.map_err(|_| WireError::Malformed)?;
@@ -503,7 +503,7 @@ fn read_looked(reader: &mut Reader<'_>) -> Result<Looked, WireError> {
     })
 }
 
-/// All that is left is a text without control characters: it is shown on terminals.
+/// Reads the rest of the message as text without control characters, because it is printed on terminals.
 fn read_contents(reader: &mut Reader<'_>) -> Result<String, WireError> {
     let text = std::str::from_utf8(reader.rest());
     let text = text.map_err(|_| WireError::Malformed)?;
@@ -513,7 +513,7 @@ fn read_contents(reader: &mut Reader<'_>) -> Result<String, WireError> {
     }
 }
 
-/// All that is left is one.
+/// Reads the rest of the message as a memory.
 fn read_memory(reader: &mut Reader<'_>) -> Result<Memory, WireError> {
     Ok(decode_memory(reader.rest())?)
 }

@@ -1,4 +1,4 @@
-//! Members over real sockets: who is let in, what is answered, and what strangers can do.
+//! Members over real sockets: authentication, responses, and the limits on unauthenticated peers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 const POOL: u64 = 77;
 const WITNESS: MemberId = MemberId(3);
 const HEADS: [MemberId; 2] = [MemberId(1), MemberId(2)];
-/// Longest wait for what has to come.
+/// Time-out for expected messages.
 const WAIT: Duration = Duration::from_secs(20);
 
 fn identity() -> Identity {
@@ -228,14 +228,14 @@ fn what_is_said_before_the_end_is_heard() {
 fn a_stranger_is_not_let_in() {
     let world = World::new();
     world.raw(&identity(), HEADS[0]).expect_err("a stranger");
-    // Who it is the certificate says, and not the greeting.
+    // The certificate identifies a member, not its greeting.
     let mut other = world.raw(&world.heads[0], HEADS[1]).expect("greeted");
     let end = other.read(&mut [0; 1]).unwrap_or(0);
     assert_eq!(end, 0, "closed");
     assert!(world.server.connected().is_empty());
 }
 
-/// What a member of the version before begins with.
+/// The greeting of a member of the previous version.
 fn old_hello(member: MemberId) -> [u8; wire::HELLO_BYTES] {
     let mut bytes = wire::hello(member);
     bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
@@ -279,7 +279,7 @@ fn to_an_older_member_it_is_said_what_to_do() {
     assert!(!await_lost(&links, said));
 }
 
-/// Waits until the witness is said not to be reached for that reason; whether it is one of certificates.
+/// Blocks until the witness is reported as unreachable for that reason; returns whether the reason is a certificate.
 fn await_lost(links: &Links, said: &str) -> bool {
     let begun = Instant::now();
     loop {
@@ -310,7 +310,7 @@ fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
     }
 }
 
-/// Another machine has the number of one that was a member before.
+/// Another host has the number of a former member.
 #[test]
 fn a_member_that_is_another_machine_by_now_is_connected_to_there() {
     let (world, other) = (World::new(), World::new());
@@ -350,7 +350,7 @@ fn a_member_that_is_not_the_expected_one_is_not_believed() {
 fn to_a_head_whose_certificate_is_not_known_there_that_is_said() {
     let world = World::new();
     let links = Links::start(HEADS[0], 4, &identity(), vec![world.peer()], |_| {});
-    let said = "the other side does not know the certificate of this machine";
+    let said = "the other side does not know the certificate of this host";
     assert!(await_lost(&links.expect("links"), said));
 }
 
@@ -398,7 +398,7 @@ fn connections_that_say_nothing_keep_no_member_out() {
     let world = World::new();
     let silent: Vec<_> = (0..HANDSHAKES_MAX * 3)
         .map(|number| {
-            // Addresses of one machine, so that the limit of one address is not what ends them.
+            // Addresses of one host, so that the limit per address is not reached.
             let socket = socket_from([127, 0, 1, (number % 250) as u8]);
             socket.connect(&world.address.into()).expect("connected");
             socket
@@ -450,7 +450,7 @@ fn who_asks_too_often_is_slowed_down_and_still_answered() {
 fn a_lost_connection_is_made_again() {
     let world = World::new();
     let head = world.head(0);
-    // Four others of the same member end the first one.
+    // Four more connections of the same member close the first one.
     let others: Vec<_> = (0..4)
         .map(|_| world.raw(&world.heads[0], HEADS[0]).expect("greeted"))
         .collect();
@@ -466,7 +466,7 @@ fn a_lost_connection_is_made_again() {
     }
 }
 
-/// The disk does not end what it was asked before: the claim waits, and nothing else does.
+/// The disk does not complete earlier I/O: the claim blocks, and no other message does.
 #[test]
 fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
     const DISK: DiskId = DiskId(5);
@@ -521,7 +521,7 @@ fn claim_of(disk: u64) -> Message {
     Message::AskLender(DiskId(disk), LenderRequest::Claim(session))
 }
 
-/// A head that opens a pool claims all disks of this machine at once, and asks again much later than a takeover may take.
+/// A head that opens a pool claims all disks of this host at once, and retries much later than a takeover may take.
 #[test]
 fn all_disks_of_a_large_pool_are_claimed_at_once() {
     const DISKS: u64 = 3 * CLAIMS_MAX as u64;
@@ -543,7 +543,7 @@ fn all_disks_of_a_large_pool_are_claimed_at_once() {
     }
 }
 
-/// Disks of many pools that do not answer take no thread from what is remembered.
+/// Disks of many pools that do not respond occupy no thread needed for storing records.
 #[test]
 fn claims_that_wait_for_disks_leave_threads_for_other_messages() {
     // More than a runtime has threads that may block.
@@ -572,7 +572,7 @@ fn claims_that_wait_for_disks_leave_threads_for_other_messages() {
     assert!(answers.iter().all(is_right), "{answers:?}");
 }
 
-/// A witness whose key was stolen says more than anybody asked.
+/// A witness with a stolen key sends more messages than requested.
 #[test]
 fn a_member_that_floods_a_head_is_slowed_down() {
     const SAID: usize = 20_000;
@@ -593,7 +593,7 @@ fn a_member_that_floods_a_head_is_slowed_down() {
             boot: 9,
             message: Message::Silent(Silence::Unknown),
         };
-        // It ends when the other side has enough.
+        // Fails when the receiver closes the connection.
         let _ = stream.write_all(&envelope.encode().repeat(SAID));
     });
     let (send, heard) = channel();

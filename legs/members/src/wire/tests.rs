@@ -187,7 +187,7 @@ fn every_message_comes_back_and_no_part_or_tail_of_it_is_one() {
             let cut = Envelope::decode(&body[..length]);
             assert!(cut.is_err(), "{length} bytes of {envelope:?}");
         }
-        // No UTF-8 either, where a text ends the message.
+        // Invalid UTF-8, at the end of a message that holds a text.
         let longer = [body, &[0xff]].concat();
         assert!(Envelope::decode(&longer).is_err(), "{envelope:?}");
     }

@@ -82,7 +82,7 @@ fn a_head_without_its_file_is_told_anew_while_the_pool_is_served() {
     let done = readmit(&pair.b.config());
     assert_eq!(done.code, 0, "{}", done.err);
     eventually("it was told", || {
-        !members(&pair).contains("lost what it remembered")
+        !members(&pair).contains("its record was lost")
             && std::fs::metadata(&file).is_ok_and(|file| file.len() > 100)
     });
     assert!(file.with_extension("legs.refused-1").exists());
