@@ -246,7 +246,7 @@ def _stale_alone(story: Story, lab: LegsLab, blocks: Blocks, serving: str, other
     def refused() -> bool:
         said = re.findall(r"the pool is not opened: (.*)", lab.on(other, "sh", "-c", log))
         refusal["said"] = said[-1] if said else ""
-        return "lacks what was written" in refusal["said"]
+        return "is missing all writes" in refusal["said"]
 
     runtime.wait_until(f"{other} refuses", refused, REFUSAL_SECONDS, 0.5)
     for sentence in re.split(r"(?<=[;.]) ", refusal["said"]):

@@ -34,14 +34,14 @@ BEGINS_ANEW = "this server ends at once, so that the next one begins"
 
 REFUSALS = {
     "stale": "acknowledged writes would be lost",
-    "too few members": "too few members answer",
-    "other head not heard": "may have gone on alone",
+    "too few members": "too few members respond",
+    "other head not heard": "may have continued alone",
     "served elsewhere": "serves it: stop its server",
     "not fenced": "nothing proves that head",
-    "word does not count": "and that does not count",
+    "word does not count": "does not count: ",
     "outbid": "claims the pool at the same time",
     "taken away at its start": "the record of its legs names another owner",
-    "changed": "the record changed meanwhile",
+    "changed": "the record changed in the meantime",
 }
 
 

@@ -240,7 +240,7 @@ pub fn unrecorded(leg: &str) -> Failure {
     Failure::new(
         FailureKind::Unavailable,
         format!(
-            "it is not on record yet that what is on leg {leg} is given up: too few members answer"
+            "it is not on record yet that what is on leg {leg} is given up: too few members respond"
         ),
     )
     .advise(

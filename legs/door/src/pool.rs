@@ -206,13 +206,13 @@ pub trait LegControl: Send + Sync {
     ///
     /// # Errors
     ///
-    /// There is no such leg, the request is not one for it, or too few members answer.
+    /// There is no such leg, the request is not one for it, or too few members respond.
     fn request(&self, leg: &str, request: LegRequest) -> Result<Answer, Failure>;
 
     /// Changes who remembers. Waits for the record, for a bounded time.
     ///
     /// # Errors
     ///
-    /// The change is refused, or too few members answer.
+    /// The change is refused, or too few members respond.
     fn change_members(&self, request: MemberRequest<'_>) -> Result<Answer, Failure>;
 }

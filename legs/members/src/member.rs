@@ -42,7 +42,9 @@ pub enum ReadmitError {
     )]
     Remembers(u64),
     /// It was already readmitted, and has not received the record yet.
-    #[error("this member is already readmitted to pool {0}: the head that serves it sends the record")]
+    #[error(
+        "this member is already readmitted to pool {0}: the head that serves it sends the record"
+    )]
     Waits(u64),
     /// It never stored the pool.
     #[error(

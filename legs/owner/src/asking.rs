@@ -1,4 +1,4 @@
-//! Whom the deciding thread asks: the store in this process, or members by messages.
+//! Where the deciding thread sends requests: to the store in this process, or to members over the network.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use leg_record::{Config, Memory};
 use crate::linked::{Linked, Network};
 use crate::{Failure, Reporter};
 
-/// Who remembers, and how it is reached.
+/// The members, and how they are reached.
 pub enum Members {
-    /// This process alone, in this folder.
+    /// Only this process, with its store in this directory.
     Own(PathBuf),
-    /// Members by messages.
+    /// Members over the network.
     Links(Network),
 }
 
@@ -36,7 +36,7 @@ impl Asking {
         })
     }
 
-    /// What this head's own member has on stable storage.
+    /// Returns the durable state of this head's own member.
     pub(crate) fn memory(&self) -> &Memory {
         match self {
             Self::Own(store) => store.memory(),

@@ -1,5 +1,5 @@
-//! Makes a pool one with a record on several heads: all of its disks are looked at, then claimed, the pool is made on them, they are
-//! stamped, and all members are told. A pool without a record on every member was not made; it can be made again.
+//! Creates a pool with a record on several heads: checks all disks, claims them, creates the pool, stamps the disks, and sends the
+//! record to all members. Until every member has the record, the pool does not count as created, and the operation can be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -14,12 +14,12 @@ use members::{LinkState, Links, Looked, Message};
 use crate::linked::Network;
 use crate::{Failure, Granted, Inbox, Input, random};
 
-/// Time for all of one kind of answers.
+/// Time-out for all responses of one kind.
 const WAIT: Duration = Duration::from_secs(15);
-/// Pause between two questions to the same member.
+/// Pause before a request to the same member is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What things are called.
+/// Names for messages.
 pub trait Names {
     /// A member.
     fn member(&self, member: MemberId) -> String;
@@ -27,25 +27,25 @@ pub trait Names {
     fn disk(&self, disk: DiskId) -> String;
     /// A pool by the number of its record.
     fn pool(&self, number: u64) -> String;
-    /// The file that says all that.
+    /// Path of the configuration file.
     fn configuration(&self) -> String;
 }
 
-/// What members know of a pool.
+/// State of the pool at the members.
 struct Known {
-    /// The newest, and who knows it.
+    /// The newest state, and the member that has it.
     newest: Option<(MemberId, Memory)>,
     is_one_untold: bool,
 }
 
-/// What a member is asked before anything is changed.
+/// Requests that are sent to a member before anything is changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Memory,
     Configuration,
 }
 
-/// Whether `message` says what a head has read, which is noted if that is not `configuration`.
+/// Returns whether `message` is a head's configuration digest. Adds the head to `differing` unless the digest is `configuration`.
 fn note_difference(
     message: &Message,
     configuration: [u8; 32],
@@ -61,19 +61,19 @@ fn note_difference(
     true
 }
 
-/// A pool that is being made.
+/// A pool that is being created.
 pub struct Bootstrap {
     config: Config,
     links: Links,
     heard: Receiver<Input>,
     ballot: Ballot,
     incarnations: BTreeMap<DiskId, u64>,
-    /// What a member was told of this pool before whoever made it was killed.
+    /// State that a member has of this pool from an earlier attempt that was interrupted.
     told: Option<Memory>,
     names: Box<dyn Names>,
 }
 
-/// The disk that a question or an answer is about.
+/// The disk that a message is about.
 fn disk_of(message: &Message) -> Option<DiskId> {
     match message {
         Message::LookAt(disk) | Message::AskLender(disk, _) => Some(*disk),
@@ -87,12 +87,12 @@ fn failed(why: impl Into<String>) -> Failure {
     Failure::Side(why.into())
 }
 
-/// Sees that the disk that took the place of another one can be used: all heads have read the configuration that names it, nobody but this
-/// head has it, and it carries nothing, unless `may_overwrite`. Changes nothing.
+/// Checks that a replacement disk can be used: all heads have read the configuration that names it, no other head uses it, and it is
+/// empty, unless `may_overwrite`. Read-only.
 ///
 /// # Errors
 ///
-/// One of these is not so, or a head does not answer.
+/// One of these conditions fails, or a head does not respond.
 pub fn see_new_disk(
     config: Config,
     network: Network,
@@ -106,14 +106,14 @@ pub fn see_new_disk(
     asking.compare(&heads, configuration)?;
     let disks = asking.disks().into_iter();
     for looked in asking.looks(disks.filter(|(one, _)| *one == disk).collect())? {
-        // This head has claimed it as the one that went.
+        // This head has claimed it under the identity of the replaced disk.
         let is_mine = looked.holder == Holder::Session(Some(me));
         if let Some(why) = asking.taken(&looked).filter(|_| !is_mine) {
             return Err(failed(format!("nothing was changed: {why}")));
         }
         if !looked.contents.is_empty() && !may_overwrite {
             return Err(Failure::Overwrites(format!(
-                "nothing was changed, because what is on the disk would be lost: {} carries {}",
+                "nothing was changed, because the data on the disk would be lost: {} carries {}",
                 asking.names.disk(disk),
                 looked.contents
             )));
@@ -122,12 +122,12 @@ pub fn see_new_disk(
     Ok(())
 }
 
-/// Sees that all members of `config` answer, that the one which is `coming` can remember the pool, and that all heads have read the same
-/// configuration. Changes nothing.
+/// Checks that all members of `config` respond, that `coming` can store the pool, and that all heads have read the same
+/// configuration. Read-only.
 ///
 /// # Errors
 ///
-/// One of these is not so.
+/// One of these conditions fails.
 pub fn see_members(
     config: Config,
     network: Network,
@@ -157,12 +157,12 @@ pub fn see_members(
 }
 
 impl Bootstrap {
-    /// Connects to all members, none of which may know the pool, looks at all disks, and claims them. `may_overwrite`: also disks that
-    /// carry something, or are of a pool that nobody uses now.
+    /// Connects to all members, none of which may have the pool, checks all disks, and claims them. With `may_overwrite`, disks
+    /// may contain data or belong to a pool that is not in use.
     ///
     /// # Errors
     ///
-    /// A member cannot be reached or knows the pool, or a disk is in use, carries something, or is not lent. Nothing is claimed then
+    /// A member cannot be reached or has the pool, or a disk is in use, contains data, or is not lent. Then nothing is claimed
     /// unless all disks could be.
     pub fn begin(
         config: Config,
@@ -182,13 +182,13 @@ impl Bootstrap {
         Ok((bootstrap, granted))
     }
 
-    /// The same of a pool that exists on these disks, which are all that it has, and this head's. `coming`: disks of other heads that are
-    /// to join it afterwards, which have to be there. `is_labelled`: its labels name the record, so what members were told of it by a
-    /// process that was killed is taken up.
+    /// The same for an existing pool that consists of exactly these disks, and is on this head. `coming`: disks of other heads that will
+    /// join it later and must be available. `is_labelled`: the pool's labels name the record, so the state that an interrupted
+    /// attempt sent to members is reused.
     ///
     /// # Errors
     ///
-    /// A member cannot be reached or knows another pool, or a disk is in use or not lent.
+    /// A member cannot be reached or has another pool, or a disk is in use or not lent.
     pub fn begin_again(
         config: Config,
         network: Network,
@@ -203,14 +203,14 @@ impl Bootstrap {
         bootstrap.told = bootstrap.told_before(known, is_labelled)?;
         if !bootstrap.is_taken_up() {
             bootstrap.are_free(&bootstrap.looks(coming)?)?;
-            // What they carry is kept, and its labels say that it has no other record.
+            // The data stays, and the labels show that the pool has no other record.
             bootstrap.look(true)?;
             bootstrap.claim()?;
         }
         Ok(bootstrap)
     }
 
-    /// Whether a member was told of the pool before: then its disks are stamped, and its labels name the record.
+    /// Whether a member has the pool already: then its disks are stamped, and its labels name the record.
     pub fn is_taken_up(&self) -> bool {
         self.told.is_some()
     }
@@ -246,7 +246,7 @@ impl Bootstrap {
         })
     }
 
-    /// Asks each until it has answered. `understand` takes an answer, and returns whose it is; `why` tells of those that did not in time.
+    /// Repeats each request until it has a response. `understand` returns the key that a response belongs to; `why` describes missing ones.
     fn ask_all<K: Ord + Copy>(
         &self,
         questions: BTreeMap<K, (MemberId, Message)>,
@@ -275,7 +275,7 @@ impl Bootstrap {
                 Err(RecvTimeoutError::Disconnected) => return Err(failed("the connections ended")),
             };
             let (from, message) = (heard.from, heard.envelope.message);
-            // Of a disk only the one speaks that was asked about it.
+            // For a disk, only the response of its lender counts.
             let is_asked = |(member, asked): &(MemberId, Message)| {
                 *member == from && disk_of(asked) == disk_of(&message)
             };
@@ -297,16 +297,16 @@ impl Bootstrap {
                 Some(LinkState::Connected(_)) => "it is connected",
                 None => "there is no connection",
             };
-            format!("{} does not answer ({why})", self.names.member(*member))
+            format!("{} does not respond ({why})", self.names.member(*member))
         });
         let each: Vec<String> = each.collect();
         format!(
-            "{}; every member has to know of the pool: start the leg-server of a head, or the witness",
+            "{}; every member must have the record of the pool: start the leg-server of a head, or the witness",
             each.join("; ")
         )
     }
 
-    /// All heads have read the same of the pool.
+    /// Checks that all heads have read the same configuration of the pool.
     fn compare(&self, heads: &[MemberId], configuration: [u8; 32]) -> Result<(), Failure> {
         let mut differing = BTreeSet::new();
         let understand = |from: MemberId, message| {
@@ -333,7 +333,8 @@ impl Bootstrap {
         }
     }
 
-    /// What members know of the pool, of which all heads have read the same. Those that know anything know a record of these disks.
+    /// Returns the members' state of the pool, after checking that all heads have the same configuration. Only records of these disks
+    /// count.
     fn ask_what_is_known(
         &self,
         (heads, configuration): (&[MemberId], [u8; 32]),
@@ -383,11 +384,11 @@ impl Bootstrap {
         })
     }
 
-    /// What members were told before whoever put the pool on record was killed; the labels name the record only then.
+    /// Returns the state that members have from an interrupted attempt. The labels name the record only in that case.
     fn told_before(&self, known: Known, is_labelled: bool) -> Result<Option<Memory>, Failure> {
         match known.newest {
             Some((from, _)) if !is_labelled => Err(self.used_before(from)),
-            // It has been in use since.
+            // The pool has been in use since.
             Some((from, memory)) if !known.is_one_untold && !self.is_first(&memory) => {
                 Err(self.exists(from))
             }
@@ -398,32 +399,32 @@ impl Bootstrap {
     fn exists(&self, from: MemberId) -> Failure {
         let (number, member) = (self.config.pool, self.names.member(from));
         Failure::Exists(format!(
-            "{member} remembers a pool of the number {number} already: if that is {}, it was made before and is served with --legs; \
+            "{member} already has a pool with the number {number}: if that is {}, it was made before and is served with --legs; \
              another pool needs another `guid` in {}",
             self.names.pool(number),
             self.names.configuration()
         ))
     }
 
-    /// A member remembers these disks under that number, and their labels do not name it.
+    /// A member has a record of these disks with that number, and the labels do not name it.
     fn used_before(&self, from: MemberId) -> Failure {
         let (number, member) = (self.config.pool, self.names.member(from));
         Failure::Exists(format!(
-            "nothing was changed: {member} remembers a record of the number {number} with these disks. A number is used once, also for a pool \
-             that went on without its record: write another `guid` for {} into {} of each head, restart the leg-servers, and say it again",
+            "nothing was changed: {member} has a record with the number {number} and these disks. A number is used once, also for a pool \
+             that was later used without its record: write another `guid` for {} into {} of each head, restart the leg-servers, and say it again",
             self.names.pool(number),
             self.names.configuration()
         ))
     }
 
-    /// Whether a record names these disks. A pool of which they are all there is was never written to elsewhere, so a member that
-    /// knows nothing of it can be told what another one knows.
+    /// Whether the record names these disks. A pool that consists of these disks was never written elsewhere, so a member without
+    /// state may receive the state of another member.
     fn is_of_these(&self, memory: &Memory) -> bool {
         let record = memory.accepted.as_ref();
         record.is_some_and(|record| self.disks().iter().all(|(disk, _)| record.names(*disk)))
     }
 
-    /// What a member is told when the pool is put on record with these disks.
+    /// The state that a member receives when a pool with these disks gets its record.
     fn first_memory(&self, ballot: Ballot) -> Memory {
         let disks = self.disks().into_iter().map(|(disk, _)| disk);
         let mut record = Record::new(self.config.pool, ballot, disks);
@@ -431,7 +432,7 @@ impl Bootstrap {
         Memory::new(record)
     }
 
-    /// Whether nobody has owned the pool since a member was told that.
+    /// Whether the pool has had no owner since a member received that state.
     fn is_first(&self, memory: &Memory) -> bool {
         let first = self.first_memory(memory.promised);
         let mut known = memory.clone();
@@ -462,19 +463,19 @@ impl Bootstrap {
     fn unanswered(&self, disks: &BTreeSet<DiskId>) -> String {
         let disks: Vec<String> = disks.iter().map(|disk| self.names.disk(*disk)).collect();
         format!(
-            "the leg-server of {} does not answer: see its log there",
+            "the leg-server of {} does not respond: see its log there",
             disks.join(", ")
         )
     }
 
-    /// Looks at all disks, which may carry something or not. The epoch of the new pool is greater than each that claimed one of them.
+    /// Checks all disks; `may_carry` allows data on them. The epoch of the new pool exceeds each epoch that claimed one of them.
     fn look(&mut self, may_carry: bool) -> Result<(), Failure> {
         let seen = self.looks(self.disks())?;
         self.are_free(&seen)?;
         let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
         if !carry.is_empty() && !may_carry {
             return Err(Failure::Overwrites(format!(
-                "nothing was changed, because what is on disks would be lost: {}",
+                "nothing was changed, because the data on the disks would be lost: {}",
                 carry.join("; ")
             )));
         }
@@ -484,7 +485,7 @@ impl Bootstrap {
         Ok(())
     }
 
-    /// Whether nobody uses these disks, and each can be used.
+    /// Checks that the disks are unused and usable.
     fn are_free(&self, seen: &[Looked]) -> Result<(), Failure> {
         let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
         match taken.is_empty() {
@@ -496,7 +497,7 @@ impl Bootstrap {
         }
     }
 
-    /// What the lenders see of these disks.
+    /// Returns the state of these disks as their lenders report it.
     fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Looked>, Failure> {
         let mut seen = Vec::new();
         let understand = |_, message| match message {
@@ -516,7 +517,7 @@ impl Bootstrap {
         Ok(seen)
     }
 
-    /// Why a disk cannot be used, whatever may be overwritten.
+    /// Why a disk cannot be used, even if it may be overwritten.
     fn taken(&self, looked: &Looked) -> Option<String> {
         let by = |by: Option<MemberId>| match by {
             Some(by) => format!("head {}", self.names.member(by)),
@@ -538,7 +539,7 @@ impl Bootstrap {
                 self.names.configuration()
             ),
             Holder::Unknown => {
-                "is not lent, because what is kept of it cannot be read: see the leg-server's log"
+                "is not lent, because its stored state cannot be read: see the leg-server's log"
                     .to_owned()
             }
             Holder::NotLent => {
@@ -549,7 +550,7 @@ impl Bootstrap {
         Some(format!("{} {why}", self.names.disk(looked.disk)))
     }
 
-    /// What would be lost with a disk.
+    /// Description of the data that would be lost with a disk.
     fn carried(&self, looked: &Looked) -> Option<String> {
         let pool = self.of_pool(looked);
         let contents = match (looked.contents.as_str(), pool.as_str()) {
@@ -560,7 +561,7 @@ impl Bootstrap {
         Some(format!("{} {contents}{pool}", self.names.disk(looked.disk)))
     }
 
-    /// By whose record the disk is, as a clause.
+    /// The pool with a record that names the disk, as a clause.
     fn of_pool(&self, looked: &Looked) -> String {
         let pool = looked.pool.map(|number| self.names.pool(number));
         pool.map_or_else(String::new, |pool| {
@@ -568,7 +569,7 @@ impl Bootstrap {
         })
     }
 
-    /// Why a disk was not admitted.
+    /// Why a session was refused, as a message.
     fn denied(&self, disk: DiskId, denial: Option<Denial>) -> String {
         let member = |member| format!("head {}", self.names.member(member));
         format!(
@@ -625,11 +626,11 @@ impl Bootstrap {
         }
     }
 
-    /// The pool is made and closed: stamps its disks, and tells all members.
+    /// Stamps the disks of the pool, which is created and closed, and sends the record to all members.
     ///
     /// # Errors
     ///
-    /// One does not answer. The pool is no pool with a record then: make it again.
+    /// A member or lender does not respond. The pool does not count as created then: repeat the creation.
     pub fn finish(self) -> Result<(), Failure> {
         let memory = match &self.told {
             Some(told) => told.clone(),

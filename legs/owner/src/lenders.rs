@@ -1,5 +1,5 @@
-//! The lenders of this head's own disks. A local owner has a session like any other; what is in flight on a local disk
-//! ends with the process that had it, so a lender of a process that starts has nothing to wait for.
+//! The lenders of this head's own disks. A local owner has a session like a remote one. I/O in flight on a local disk
+//! is gone with its process, so a lender in a new process has nothing to drain.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use leg_record::{DiskId, Event, Kept, Lender, LenderAnswer, LenderRequest, Roots
 
 use crate::{Input, Reporter, Side};
 
-/// The lender of each disk that was asked for since this process began.
+/// The lender of each disk that was used since this process started.
 #[derive(Default)]
 pub(crate) struct Lenders {
     lenders: BTreeMap<DiskId, Arc<Mutex<Option<Lender>>>>,
 }
 
 impl Lenders {
-    /// Asks the lender of a disk, on a thread of its own, which reports the answer. A disk that cannot be reached refuses.
+    /// Sends a request to the lender of a disk, on a separate thread that reports the response. A disk that cannot be reached refuses.
     pub(crate) fn ask(
         &mut self,
         side: &Arc<impl Side>,
@@ -35,7 +35,7 @@ impl Lenders {
             let answer = answer.unwrap_or_else(|why| {
                 let disk = side.name(disk);
                 tracing::warn!(disk, why, "a leg of the pool cannot be reached");
-                // What it keeps is read anew.
+                // Its state is read from the disk again next time.
                 *lender = None;
                 LenderAnswer::Refused(session)
             });
@@ -48,7 +48,7 @@ fn lock(lender: &Mutex<Option<Lender>>) -> MutexGuard<'_, Option<Lender>> {
     lender.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The answer, after what has to be durable before it is.
+/// Handles a request. Its write is durable on return.
 fn answer(
     side: &impl Side,
     disk: DiskId,
@@ -56,7 +56,7 @@ fn answer(
     request: LenderRequest,
     incarnation: u64,
 ) -> Result<LenderAnswer, String> {
-    // A claim reads the disk: it may have been somewhere else.
+    // A claim reads the disk: it may have been used on another head.
     let roots = match request {
         LenderRequest::Begin(..) if slot.is_some() => Roots::default(),
         _ => {
@@ -72,11 +72,11 @@ fn answer(
     if let Some(kept) = &reply.write {
         side.keep(disk, kept)?;
     }
-    // Nothing is in flight here, so nothing is waited for.
+    // No I/O is in flight here, so there is nothing to drain.
     reply.answer.ok_or_else(|| "it is in use".into())
 }
 
-/// What a disk of a new pool carries: the session that the first record names.
+/// The stamp on a disk of a new pool: the session that the first record names.
 pub(crate) fn first_stamp(session: Session) -> Kept {
     Kept {
         enforced: session.ballot,

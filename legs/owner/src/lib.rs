@@ -1,11 +1,11 @@
-//! Owns a pool with legs: feeds the state machine of the record (`leg-record`) with what happens, and has its actions
-//! performed. What is a disk here and how a pool is opened is the business of a [`Side`].
+//! Owns a pool with legs: feeds events to the state machine of the record (`leg-record`) and performs its actions. A [`Side`]
+//! implements access to the disks and opens the pool.
 //!
-//! One thread decides, and never waits for a disk of the pool: what waits has a thread of its own, and reports. The
-//! record itself is written on the deciding thread, because nothing may be decided before that.
+//! One thread decides, and never blocks on a disk of the pool. Blocking operations run on threads of their own and report
+//! back. The record is written on the deciding thread, because no decision may precede it.
 //!
-//! One head whose disks are all its own remembers in this process ([`Membership::OneHead`]). Otherwise all members are asked by messages
-//! ([`Members::Links`]), the one of this head, too, which is another process.
+//! If one head has all disks, its record is stored by this process ([`Membership::OneHead`]). Otherwise all members are reached over
+//! the network ([`Members::Links`]), including the member of this head, which is a separate process.
 
 #![forbid(unsafe_code)]
 
@@ -40,95 +40,95 @@ use leg_record::{
 };
 use members::{Heard, Peer};
 
-/// What the record decides, for the device driver, the disks and the pool of this head.
+/// The interface to the device driver, the disks and the pool of this head.
 pub trait Side: Send + Sync + 'static {
-    /// What the lender keeps of the disk, and its newest roots. Waits for the disk, for a bounded time.
+    /// Returns the lender's state of the disk, and its newest roots. Blocks on the disk, for a bounded time.
     ///
     /// # Errors
     ///
     /// The disk cannot be reached, with the reason.
     fn look(&self, disk: DiskId) -> Result<Seen, String>;
 
-    /// Makes what the lender keeps durable on the disk. Waits for the disk, for a bounded time.
+    /// Writes the lender's state to the disk, durably. Blocks on the disk, for a bounded time.
     ///
     /// # Errors
     ///
     /// The disk cannot be reached, with the reason.
     fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String>;
 
-    /// Opens the pool with these legs only, notes what others lack, and writes a transaction group.
+    /// Opens the pool with these legs only, sets the missing ranges of the other legs, and writes a transaction group.
     ///
     /// # Errors
     ///
-    /// It is not open, with the reason.
+    /// The pool is not open, with the reason.
     fn open(
         &self,
         current: &BTreeSet<DiskId>,
         lacking: &BTreeMap<DiskId, u64>,
     ) -> Result<(), String>;
 
-    /// The record without the leg is durable: its errors may be told. Does not wait.
+    /// The record without the leg is durable: its errors may be reported to ZFS. Does not block.
     fn exclude(&self, disk: DiskId, since: u64);
 
-    /// The leg failed, and no other one holds everything: the pool waits. If no write or flush failed, the side reports when the leg is
-    /// usable. Does not wait.
+    /// The leg failed and is the last current one: the pool is suspended. If no write or flush failed, the side reports when the leg
+    /// is usable. Does not block.
     fn keep_last(&self, disk: DiskId);
 
-    /// Uses the last leg again, after the report that it is usable. If it failed meanwhile, that is reported again. Does not wait.
+    /// Uses the last leg again, after the report that it is usable. If it failed again since, reports that. Does not block.
     fn use_again(&self, disk: DiskId);
 
-    /// Whether the disk answers, and is the one that it is taken for; `is_given_up`: it may be any, and carry anything. Waits for it, for
-    /// a bounded time.
+    /// Checks that the disk responds and is the expected one. With `is_given_up`, any disk with any contents is accepted. Blocks for a
+    /// bounded time.
     ///
     /// # Errors
     ///
-    /// It is not back, with the reason.
+    /// The disk is not available, with the reason.
     fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String>;
 
     /// The newest transaction group of the open pool.
     fn newest_group(&self) -> Option<u64>;
 
-    /// A lender elsewhere admitted a session to a disk: what I/O needs from now on. Does not wait.
+    /// A lender on another head admitted a session to a disk: later I/O uses it. Does not block.
     fn granted(&self, disk: DiskId, granted: Granted) {
         let _ = (disk, granted);
     }
 
-    /// Goes on with a leg elsewhere by the session that was granted last. Waits for a connection.
+    /// Resumes I/O to a leg on another head with the last granted session. Blocks until there is a connection.
     ///
     /// # Errors
     ///
-    /// There is none. The leg fails at its deadline, or at once.
+    /// There is no connection. The leg fails at its deadline, or at once.
     fn resume(&self, disk: DiskId) -> Result<(), String> {
         Err(format!("disk {} is on this head", disk.0))
     }
 
-    /// Has the leg written to again, and what it lacks copied; if `since` is 0, everything, and to whatever disk is there. Returns when that is over, two roots were written to it
-    /// since, and the pool has passed the group `beyond`.
+    /// Attaches the leg again and resilvers its missing data; all of it if `since` is 0, whichever disk is there. Returns when the
+    /// resilver is complete, two more roots were written to the leg, and the pool has passed the group `beyond`.
     ///
     /// # Errors
     ///
-    /// The leg failed, or the pool is not open any more.
+    /// The leg failed, or the pool is closed.
     fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String>;
 
-    /// Ends everything without an answer to anybody: the pool has another owner.
+    /// Stops serving without responding to any client: the pool has another owner.
     fn stop(&self);
 
-    /// What the disk is called.
+    /// Name of a disk.
     fn name(&self, disk: DiskId) -> String;
 
-    /// What a member is called.
+    /// Name of a member.
     fn member_name(&self, member: MemberId) -> String {
         format!("member {}", member.0)
     }
 
-    /// Tells the operator.
+    /// Notifies the operator.
     fn tell(&self, notice: &Notice);
 }
 
-/// What is on a disk.
+/// State of a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// What its lender keeps there.
+    /// The lender's state that is stored there.
     pub kept: Kept,
     /// Its newest roots.
     pub roots: Roots,
@@ -136,59 +136,59 @@ pub struct Seen {
     pub newest_time: Option<SystemTime>,
 }
 
-/// What a lender elsewhere granted.
+/// A session that a lender on another head granted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Granted {
     /// The session that was admitted.
     pub session: Session,
-    /// The start of the lender.
+    /// The incarnation of the lender.
     pub incarnation: u64,
-    /// Name of the export. Who knows it may write.
+    /// Name of the export. It is a secret: a client that has it may write.
     pub export: String,
 }
 
-/// What the deciding thread hears.
+/// Input of the deciding thread.
 #[derive(Debug)]
 pub(crate) enum Input {
     Event(Event),
     /// The pool could not be opened.
     NotOpened(String),
-    /// A disk was asked whether it is back: the newest transaction group of the pool, or why it is not.
+    /// A check whether a disk is available has ended: the newest transaction group of the pool, or the reason why it is not.
     Asked(DiskId, Result<u64, String>),
-    /// The resilver of a disk came to nothing.
+    /// The resilver of a disk failed.
     ResilverFailed(DiskId, Session, String),
-    /// A disk is to be asked at once, however often it came back.
+    /// Check a disk at once, regardless of how often it has returned.
     TakeBack(DiskId),
-    /// The configuration of the pool is this one.
+    /// The new configuration of the pool.
     Configured(Configured),
-    /// These shall remember. One that comes is to be connected to.
+    /// Change to these members. A new member is connected to.
     Members(Membership, Option<Peer>),
-    /// Nobody waits for that any more.
+    /// The caller no longer needs the change.
     MembersStay,
-    /// A member said something.
+    /// A message of a member.
     Heard(Heard),
     End,
 }
 
-/// What a configuration that was read again says of the pool.
+/// The configuration of the pool after it was read again.
 #[derive(Clone, Debug)]
 pub struct Configured {
-    /// Stands for all of it.
+    /// Digest of the configuration.
     pub digest: [u8; 32],
-    /// Who has read it, too: the heads.
+    /// The heads that must have read the same configuration.
     pub heads: Vec<MemberId>,
-    /// Where the disks are. Those that were known are where they were.
+    /// Where the disks are. The locations of known disks are unchanged.
     pub groups: Vec<LegGroup>,
 }
 
-/// Takes events before there is anybody who hears them.
+/// Buffers events before the deciding thread starts.
 #[derive(Debug)]
 pub struct Inbox {
     pub(crate) sender: Sender<Input>,
     pub(crate) receiver: Receiver<Input>,
 }
 
-/// Reports events. One that nobody hears any more is dropped: the pool is closed.
+/// Reports events. Events after the pool is closed are dropped.
 #[derive(Clone, Debug)]
 pub struct Reporter(pub(crate) Sender<Input>);
 
@@ -203,54 +203,54 @@ impl Inbox {
         Self { sender, receiver }
     }
 
-    /// For who reports.
+    /// Returns a handle for reporting.
     pub fn reporter(&self) -> Reporter {
         Reporter(self.sender.clone())
     }
 }
 
 impl Reporter {
-    /// Reports that a leg failed. Never waits.
+    /// Reports that a leg failed. Never blocks.
     pub fn leg_failed(&self, disk: DiskId, flushed: Option<u64>) {
         self.send(Input::Event(Event::LegFailed { disk, flushed }));
     }
 
-    /// Reports that a read of a leg failed or returned wrong data. Never waits.
+    /// Reports that a read of a leg failed or returned wrong data. Never blocks.
     pub fn read_failed(&self, disk: DiskId) {
         self.send(Input::Event(Event::ReadFailed(disk)));
     }
 
-    /// Reports that the last leg, of which no write or flush failed, can be used again. Never waits.
+    /// Reports that the last leg, of which no write or flush failed, can be used again. Never blocks.
     pub fn leg_usable(&self, disk: DiskId) {
         self.send(Input::Event(Event::LegUsable(disk)));
     }
 
-    /// Reports that the connection to a leg ended, within its deadline. Never waits.
+    /// Reports that the connection to a leg ended, within its deadline. Never blocks.
     pub fn link_lost(&self, disk: DiskId, flushed: Option<u64>) {
         self.send(Input::Event(Event::LinkLost { disk, flushed }));
     }
 
-    /// A person saw to a disk that is out: it is asked at once whether it is back, however often it failed. Never waits.
+    /// An administrator has repaired an excluded disk: checks at once whether it is available. Never blocks.
     pub fn take_back(&self, disk: DiskId) {
         self.send(Input::TakeBack(disk));
     }
 
-    /// The configuration was read again. Never waits.
+    /// Reports that the configuration was read again. Never blocks.
     pub fn configured(&self, configured: Configured) {
         self.send(Input::Configured(configured));
     }
 
-    /// A person wants others to remember. `joining`: who comes. Never waits.
+    /// Requests other members. `joining`: the new member. Never blocks.
     pub fn change_members(&self, wish: Membership, joining: Option<Peer>) {
         self.send(Input::Members(wish, joining));
     }
 
-    /// Nobody waits for other members any more: a change is not begun, and one that is on its way comes to its end. Never waits.
+    /// Withdraws the request for other members. A change in progress still completes. Never blocks.
     pub fn leave_members(&self) {
         self.send(Input::MembersStay);
     }
 
-    /// A person said that what is on a disk that is not current may be overwritten. Never waits.
+    /// An administrator confirmed that a disk that is not current may be overwritten. Never blocks.
     pub fn discard(&self, disk: DiskId) {
         self.send(Input::Event(Event::Discard(disk)));
     }
@@ -264,14 +264,15 @@ pub(crate) fn random() -> u64 {
     getrandom::u64().expect("the system has random numbers")
 }
 
-/// Runs something that waits beside the deciding thread.
+/// Runs a blocking operation on its own thread.
 pub(crate) fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name(name.into());
-    // As with memory: a process that gets no thread cannot go on.
+    // As with memory: a process that cannot create threads cannot continue.
     thread.spawn(body).expect("a thread");
 }
 
-/// The configuration of one head whose own disks are `groups`: each a list of disks, and how many of them hold everything.
+/// The configuration of a single head with its own disks in `groups`: each a list of disks, and how many of them are needed to read
+/// all data.
 pub fn one_head(pool: u64, groups: &[(Vec<DiskId>, usize)]) -> Config {
     let me = MemberId(1);
     let group = |(disks, needed): &(Vec<DiskId>, usize)| LegGroup {

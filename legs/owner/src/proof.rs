@@ -1,38 +1,38 @@
-//! What is said of a head that owned the pool, and when it counts.
+//! The proof that a previous owner has stopped, and when it counts.
 
 use std::time::{Duration, Instant};
 
 use leg_record::MemberId;
 use takeover::budget::CONFIRMED_SILENCE;
 
-/// What whoever starts this process says of the owner before.
+/// The proof about the previous owner that this process was started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Nothing.
     None,
-    /// A person's word: nothing of Bulkhead runs on the other head.
+    /// An administrator's confirmation: no Bulkhead process runs on the other head.
     Word,
-    /// The cluster has made sure that no process of that head has the pool. Its leg-server may run, so this is no vote.
+    /// The cluster has verified that no process of that head has the pool. Its leg-server may run, so this is no vote.
     Stopped(MemberId),
-    /// That head was off after the cluster heard it last, and before this process began.
+    /// That head was off at a time after the cluster's last contact and before this process started.
     Fenced(MemberId),
 }
 
-/// What is known of a head by its connections.
+/// Observations about a head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight {
-    /// Its member answers for the pool.
+    /// Its member responds for the pool.
     pub(crate) answers: bool,
     /// There is a connection to its leg-server.
     pub(crate) is_connected: bool,
-    /// When this process began to listen.
+    /// When this process began to receive messages.
     pub(crate) began: Instant,
-    /// When anything of it was heard last since then.
+    /// Time of its last message since then.
     pub(crate) heard: Option<Instant>,
 }
 
 impl Proof {
-    /// Whether a head counts as one that is off. `is_vote`: that stands in for its vote.
+    /// Whether a head counts as off. `is_vote`: the proof replaces its vote.
     pub(crate) fn counts(self, head: MemberId, is_vote: bool, sight: Sight, now: Instant) -> bool {
         match self {
             Self::None => false,
@@ -41,12 +41,12 @@ impl Proof {
             }
             Self::Word => !sight.answers,
             Self::Stopped(stopped) => stopped == head && !is_vote,
-            // One that was heard has been started since, and may have had the pool again.
+            // A head that has sent a message has been started since, and may have owned the pool again.
             Self::Fenced(fenced) => fenced == head && sight.heard.is_none(),
         }
     }
 
-    /// How long a head that has no connection is waited for, if it counts afterwards.
+    /// How long to wait for a head without a connection, if the proof counts afterwards.
     pub(crate) fn unreachable_wait(
         self,
         head: MemberId,
@@ -62,27 +62,27 @@ impl Proof {
         }
     }
 
-    /// Why it does not count, for whoever gave it.
+    /// Why the proof does not count, as a message.
     pub(crate) fn objection(self, head: &str, is_vote: bool, sight: Sight) -> Option<String> {
         let why = match self {
             Self::None => return None,
             Self::Word | Self::Fenced(_) if sight.is_connected => format!(
-                "its leg-server answers: power {head} off, or stop its pool servers and its leg-server, and see that they have ended"
+                "its leg-server responds: power {head} off, or stop its pool servers and its leg-server, and see that they have ended"
             ),
             Self::Fenced(_) if sight.heard.is_some() => {
-                format!("something of it was heard since: power {head} off, and try again")
+                format!("it has sent a message since: power {head} off, and try again")
             }
             Self::Word => {
-                format!("something of it was heard a moment ago: power {head} off, and try again")
+                format!("it has sent a message just now: power {head} off, and try again")
             }
             Self::Stopped(_) if is_vote => format!(
                 "that its server has stopped does not replace its vote, and its leg-server cannot be reached: see to the network \
                  between the heads, or power {head} off"
             ),
-            Self::Stopped(_) | Self::Fenced(_) => "that was said of another head".to_owned(),
+            Self::Stopped(_) | Self::Fenced(_) => "the confirmation names another head".to_owned(),
         };
         Some(format!(
-            "it was said that {head} is off or has stopped, and that does not count: {why}"
+            "the confirmation that {head} is off or has stopped does not count: {why}"
         ))
     }
 }

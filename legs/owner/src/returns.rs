@@ -1,20 +1,20 @@
-//! When a disk that is out is asked whether it is back. Pure: the time is an argument.
+//! When to check whether an excluded disk is available again. Pure: the time is an argument.
 //!
-//! A return counts when it is complete, and when the lender is the one that the leg failed with: a copy that breaks off costs clients little
-//! and is put off more and more, and a lender that started anew explains the failure.
+//! A return counts when it is complete and the lender has not restarted since the leg failed. An interrupted resilver costs clients
+//! little and is retried at growing intervals. A restart of the lender explains the failure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use leg_record::{DiskId, Record, process_of};
 
-/// Pause between the failure of a leg and the first question; each is twice the one before.
+/// Pause between the failure of a leg and the first check; each later pause is twice the previous one.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Longest pause between two questions.
+/// Longest pause between two checks.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How often a leg is copied to in full and fails again within [`PERIOD`]. One that fails more often is bad, or badly connected.
+/// Complete returns of a leg within [`PERIOD`] before it is no longer retried. A leg that fails more often is bad, or badly connected.
 const RETURNS_MAX: usize = 3;
-/// The time in which returns are counted. The one that came most often is tried again when the first of them is so long ago.
+/// Period in which returns are counted. A leg at the limit is retried when its first return is this long ago.
 const PERIOD: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Out {
 }
 
 impl Out {
-    /// When it is asked again, if it is not asked now because it came back too often.
+    /// When the disk is checked again, if it has returned too often.
     fn held_until(&self, now: Instant) -> Option<Instant> {
         let first = self.returns.len().checked_sub(RETURNS_MAX)?;
         let until = *self.returns.get(first)? + PERIOD;
@@ -37,14 +37,14 @@ impl Out {
     }
 }
 
-/// The start of a disk's lender: of the session that was admitted last, and of the one by which the disk was current last.
+/// Incarnations of a disk's lender: of the last admitted session, and of the session by which the disk was last current.
 #[derive(Debug, Default)]
 struct Incarnations {
     admitted: Option<u64>,
     current: Option<u64>,
 }
 
-/// The disks that are out, or were.
+/// Disks that are or were excluded.
 #[derive(Debug, Default)]
 pub(crate) struct Returns {
     out: BTreeMap<DiskId, Out>,
@@ -52,7 +52,7 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    /// The disks that are to be asked now. One whose lender cannot be reached is asked as soon as that can be.
+    /// Returns the disks to check now. A disk with an unreachable lender is checked as soon as the lender is reachable.
     pub(crate) fn due(
         &mut self,
         record: &Record,
@@ -79,14 +79,14 @@ impl Returns {
         due
     }
 
-    /// Stale disks that came back so often that they are not asked now, and when each is asked again.
+    /// Stale disks that have returned too often, with the time of the next check.
     pub(crate) fn held(&self, record: &Record, now: Instant) -> BTreeMap<DiskId, Instant> {
         let stale = record.stale.keys();
         let held = stale.filter_map(|disk| Some((*disk, self.out.get(disk)?.held_until(now)?)));
         held.collect()
     }
 
-    /// A person saw to the disk: it is asked now, whatever came of it before.
+    /// An administrator has repaired the disk: it is checked now, regardless of earlier returns.
     pub(crate) fn forgive(&mut self, disk: DiskId, now: Instant) {
         if let Some(out) = self.out.get_mut(&disk) {
             out.returns.clear();
@@ -95,8 +95,8 @@ impl Returns {
         }
     }
 
-    /// Another disk of its group has damaged blocks, so that its copies are needed: it is asked now, whatever came of it before. At most
-    /// once in [`PAUSE_MAX`], so that a bad disk does not come and go all the time.
+    /// Another disk of its group has damaged blocks, so its copies are needed: it is checked now, regardless of earlier returns. At most
+    /// once in [`PAUSE_MAX`], so that a bad disk does not return and fail all the time.
     pub(crate) fn recall(&mut self, disk: DiskId, now: Instant) {
         let Some(out) = self.out.get_mut(&disk) else {
             return;
@@ -108,7 +108,7 @@ impl Returns {
         }
     }
 
-    /// The disk was asked, or what came of that has ended.
+    /// A check has ended, or the attempt that followed it.
     pub(crate) fn asked(&mut self, disk: DiskId, now: Instant) {
         if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = false;
@@ -117,14 +117,14 @@ impl Returns {
         }
     }
 
-    /// Its lender, which has this incarnation, admitted a session to the disk.
+    /// Its lender, with this incarnation, admitted a session to the disk.
     pub(crate) fn admitted(&mut self, disk: DiskId, incarnation: u64) {
-        // A disk that the lender opened anew failed by itself.
+        // If only the disk was reopened, not the lender's process, the disk itself failed.
         let process = process_of(incarnation);
         self.lenders.entry(disk).or_default().admitted = Some(process);
     }
 
-    /// What the disk lacks is being copied to it.
+    /// The resilver of the disk has begun.
     pub(crate) fn begun(&mut self, disk: DiskId) {
         if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = true;
@@ -132,7 +132,7 @@ impl Returns {
         }
     }
 
-    /// The disk is out again.
+    /// The disk is excluded again.
     pub(crate) fn is_out(&mut self, disk: DiskId, now: Instant) {
         if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = false;
@@ -141,7 +141,7 @@ impl Returns {
         }
     }
 
-    /// The disk holds everything.
+    /// The disk is current.
     pub(crate) fn is_back(&mut self, disk: DiskId, now: Instant) {
         let lender = self.lenders.entry(disk).or_default();
         let out = self.out.get_mut(&disk).filter(|out| out.is_copying);
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(count, RETURNS_MAX);
     }
 
-    /// Everything was copied to the disk, then it failed again.
+    /// The resilver completed, then the disk failed again.
     fn comes_back_and_fails(returns: &mut Returns, now: Instant) {
         returns.begun(DISK);
         returns.is_back(DISK, now);

@@ -1,4 +1,4 @@
-//! The thread that decides: takes events, writes what the member of this head remembers, and has actions performed.
+//! The deciding thread: handles events, writes the state of this head's member, and performs actions.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,55 +23,55 @@ use crate::shown::{Shown, Stage, denial, difference, of_others, refusal};
 use crate::viewer::{Common, Viewer};
 use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 
-/// Between two looks at disks that are out.
+/// Interval of checks for excluded disks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two looks at connections.
+/// Interval of checks of the connections.
 const LINK_INTERVAL: Duration = Duration::from_millis(50);
-/// After nothing more is to be expected of members, they are asked once more, or the start is decided without them.
+/// When no more responses are expected, requests are repeated, or the opening is decided without them, after this pause.
 const HEARD_ALL_PAUSE: Duration = Duration::from_millis(200);
-/// The pool is exported: so long members have to accept that nobody owns it. Without that, the next owner needs a proof.
+/// Time at the export for members to accept that the pool has no owner. Otherwise the next owner needs a proof.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
-/// That writes wait is told again after so long.
+/// Interval of the notice that writes are blocked.
 const TELL_INTERVAL: Duration = Duration::from_secs(30);
-/// What is waited for on the way to an open pool has this time, and is asked for again after it.
+/// Time-out of each step while the pool is being opened, and of retries after it.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// What was read changed while the pool was being opened: so often it is read anew.
+/// How often the opening restarts because the record changed in the meantime.
 const REOPENS_MAX: u32 = 3;
 
-/// Why a pool with legs is not opened, or cannot be made one.
+/// Why a pool with legs is not opened or created.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What this head remembers cannot be read or written.
+    /// The state of this head's member cannot be read or written.
     #[error("the record of the pool's legs cannot be used")]
     Store(#[from] StoreError),
     /// By the record.
     #[error("the pool is not opened: {0}")]
     Refused(String),
-    /// The pool could not be opened, or a disk not be stamped.
+    /// The pool could not be opened, or a disk could not be stamped.
     #[error("{0}")]
     Side(String),
-    /// A pool is not made, because what is on its disks would be lost.
+    /// A pool is not created, because data on its disks would be lost.
     #[error("{0}")]
     Overwrites(String),
-    /// A pool is not made, because there is one.
+    /// A pool is not created, because it exists.
     #[error("{0}")]
     Exists(String),
 }
 
-/// Sees an action before it is performed.
+/// Called with each action before it is performed.
 pub type BeforeAction = Box<dyn Fn(&Action) + Send>;
 
 /// How a pool with legs is owned.
 pub struct Options {
-    /// What is known without asking.
+    /// The static configuration.
     pub config: Config,
-    /// Who remembers.
+    /// The members.
     pub members: Members,
-    /// Tests end the process there.
+    /// Used by tests to exit at a chosen action.
     pub before_action: Option<BeforeAction>,
 }
 
-/// Makes the pool one with a record: all of its disks are stamped as current, then the record is written. The pool must not
+/// Creates a pool with a record: stamps all of its disks as current, then writes the record. The pool must not
 /// be open.
 ///
 /// # Errors
@@ -109,7 +109,7 @@ pub struct Legs {
 }
 
 impl Legs {
-    /// Opens the pool by its record. Waits until it is open.
+    /// Opens the pool by its record. Blocks until it is open.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Legs {
             word: None,
         }));
         let decider = Decider {
-            // Never repeats: what was promised to an earlier process says nothing.
+            // Never repeats: responses to an earlier process do not count.
             owner: Owner::new(boot),
             opening: None,
             has_named: false,
@@ -161,17 +161,17 @@ impl Legs {
         }
     }
 
-    /// What can be seen now.
+    /// Returns the current state.
     pub fn shown(&self) -> Shown {
         self.common.shown().clone()
     }
 
-    /// Waits until that holds.
+    /// Blocks until the condition is true.
     pub fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
         self.common.wait(holds)
     }
 
-    /// The pool was exported: gives it up.
+    /// Releases ownership after the pool was exported.
     pub fn close(self) -> Shown {
         self.reporter.send(Input::Event(Event::Exported));
         self.common.wait_for(CLOSE_WAIT, |shown| {
@@ -179,12 +179,12 @@ impl Legs {
         })
     }
 
-    /// Takes what a person says of legs.
+    /// Returns a handle for requests of an administrator.
     pub fn reporter(&self) -> Reporter {
         self.reporter.clone()
     }
 
-    /// What can be seen, for who holds no pool.
+    /// Returns a handle for reading the state.
     pub fn viewer(&self) -> Viewer {
         Viewer(Arc::clone(&self.common))
     }
@@ -194,7 +194,7 @@ impl Drop for Legs {
     fn drop(&mut self) {
         self.reporter.send(Input::End);
         if let Some(thread) = self.thread.take() {
-            // It has told its end, if it came to one.
+            // The thread has published its final state, if it stopped by itself.
             let _ = thread.join();
         }
     }
@@ -206,13 +206,13 @@ struct Decider<S> {
     side: Arc<S>,
     asking: Asking,
     owner: Owner,
-    /// Waits until the member of this head has said what it remembers.
+    /// Postponed until the member of this head has sent its state.
     opening: Option<Event>,
-    /// Whether a record of an earlier release was to name its members.
+    /// Whether naming the members of an earlier release's record was attempted.
     has_named: bool,
-    /// When what is waited for has had its time.
+    /// Time-out of the current step.
     deadline: Instant,
-    /// Nothing more is to be expected in this step of the opening, which is decided then.
+    /// No more responses are expected in this step of the opening, which is decided at that time.
     heard_all: Option<(u32, Instant)>,
     reopens: u32,
     was_told_what_was_heard: bool,
@@ -220,15 +220,15 @@ struct Decider<S> {
     incarnation: u64,
     lenders: Lenders,
     returns: Returns,
-    /// Legs that failed and cannot be dropped, because no others hold everything.
+    /// Legs that failed and cannot be excluded, because the remaining ones are not enough.
     last: BTreeSet<DiskId>,
-    /// As it was shown last.
+    /// As last published.
     held: BTreeMap<DiskId, Instant>,
     reporter: Reporter,
     common: Arc<Common>,
 }
 
-/// Whether the thread goes on.
+/// Whether the thread continues.
 #[derive(PartialEq, Eq)]
 enum Goes {
     On,
@@ -259,12 +259,12 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// What counts, by what the member of this head accepted.
+    /// The configuration with the members of the record that this head's member accepted.
     fn rule(&self) -> Cow<'_, Config> {
         self.config.by(self.asking.memory().accepted.as_ref())
     }
 
-    /// What is due by the clock.
+    /// Performs the periodic work.
     fn on_time(&mut self) -> Result<Goes, Halt> {
         if self.look_for_freeze()? == Goes::ToItsEnd {
             return Ok(Goes::ToItsEnd);
@@ -295,7 +295,7 @@ impl<S: Side> Decider<S> {
             }
             if is_alone {
                 return Err(Halt::Because(
-                    "the leg-server of this machine does not answer, which remembers and lends this machine's disks: \
+                    "the leg-server of this host, which stores the record and lends its disks, does not respond: \
                      `systemctl start bulkhead-leg-server` starts it, its log says what is wrong"
                         .into(),
                 ));
@@ -325,7 +325,7 @@ impl<S: Side> Decider<S> {
         self.on_event(Event::Deadline)
     }
 
-    /// Nothing can be decided any more. What was withheld stays so: nothing is acknowledged without it.
+    /// The thread stops. Withheld errors stay withheld: nothing is acknowledged without the record.
     fn fail(&self, halt: &Halt) {
         let why = match std::error::Error::source(halt) {
             Some(cause) => format!("{halt}: {cause}"),
@@ -334,7 +334,7 @@ impl<S: Side> Decider<S> {
         if matches!(halt, Halt::Store(_)) {
             tracing::error!(
                 why,
-                "the record of the pool's legs cannot be written: a write waits for ever once a leg fails; make room or \
+                "the record of the pool's legs cannot be written: writes block forever once a leg fails; make room or \
                  replace the disk of the state directory, and start the server again"
             );
         }
@@ -367,7 +367,7 @@ impl<S: Side> Decider<S> {
             Input::TakeBack(disk) => {
                 tracing::info!(
                     disk = self.side.name(disk),
-                    "a leg is asked at once whether it is back"
+                    "checking at once whether a leg is available"
                 );
                 self.returns.forgive(disk, now);
             }
@@ -378,7 +378,7 @@ impl<S: Side> Decider<S> {
                 }
             }
             Input::Members(wish, joining) => {
-                // What a person wants is not undone by it.
+                // Naming the members must not undo an administrator's change.
                 self.has_named = true;
                 return self.change_members(wish, joining);
             }
@@ -389,7 +389,7 @@ impl<S: Side> Decider<S> {
         Ok(Goes::On)
     }
 
-    /// Others shall remember.
+    /// Starts a change of members.
     fn change_members(&mut self, wish: Membership, joining: Option<Peer>) -> Result<Goes, Halt> {
         if let (Some(linked), Some(peer)) = (self.asking.linked(), joining) {
             linked.connect(peer)?;
@@ -401,8 +401,8 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// A record of an earlier release is to name its members, when all answer: a configuration that is changed later changes nothing then.
-    /// Tried once: a member that cannot read such a record ends its connection.
+    /// Names the members in a record of an earlier release, once all respond, so that a later change of the configuration has no effect.
+    /// Attempted once: a member that cannot read such a record closes its connection.
     fn name_members(&mut self) -> Result<Goes, Halt> {
         let is_due = {
             let shown = self.common.shown();
@@ -420,7 +420,7 @@ impl<S: Side> Decider<S> {
         self.change_members(wish, None)
     }
 
-    /// Whom this head asks is said by its own member. So that is asked before all others.
+    /// The own member's state determines the other members, so it is read first.
     fn open(&mut self, event: Event) -> Result<Goes, Halt> {
         let (me, tag) = (self.config.me, self.owner.listening_tag());
         match self.asking.linked().filter(|linked| !linked.has_own()) {
@@ -433,7 +433,7 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// The member of this head may have said what it remembers.
+    /// Continues the opening once the member of this head has sent its state.
     fn go_on_opening(&mut self) -> Result<Goes, Halt> {
         let has_own = self.asking.linked().is_some_and(|linked| linked.has_own());
         match self.opening.take_if(|_| has_own) {
@@ -442,12 +442,12 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// What a leg lacks cannot be copied to it. A reason that is known already is not told again.
+    /// A resilver failed. The same reason is logged only once.
     fn has_trouble(&self, disk: DiskId, why: String) {
         let mut shown = self.common.shown();
         if shown.troubles.get(&disk) != Some(&why) {
             let disk = self.side.name(disk);
-            tracing::warn!(disk, why, "what a leg lacks cannot be copied to it");
+            tracing::warn!(disk, why, "a leg cannot be resilvered");
         }
         shown.troubles.insert(disk, why);
     }
@@ -524,7 +524,7 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// Heads with differing configurations do not open a pool. If it is open, that is told.
+    /// Heads with different configurations do not open a pool. If it is open, the difference is published.
     fn look_for_differences(&mut self) -> Result<Goes, Halt> {
         let differing = self
             .asking
@@ -543,7 +543,7 @@ impl<S: Side> Decider<S> {
         Ok(Goes::On)
     }
 
-    /// The pool is not opened, for a reason that the record does not know. Nobody waits for what this head was promised.
+    /// The pool is not opened, for a reason outside the record. Promises to this head are withdrawn.
     fn abandon(&mut self, why: String) -> Result<Goes, Halt> {
         self.handle(Event::Abandoned)?;
         Ok(self.refuse(why))
@@ -554,8 +554,8 @@ impl<S: Side> Decider<S> {
         Goes::ToItsEnd
     }
 
-    /// Two heads: what the other one said to the member of this head, since that one started, counts as said to this process: whoever
-    /// fences this machine ends both.
+    /// Two heads: state that the other one sent to the member of this head since that process started counts as sent to this process. A
+    /// fence of this host terminates both.
     fn tell_what_was_heard(&mut self, boot: u64) -> Result<Goes, Halt> {
         if std::mem::replace(&mut self.was_told_what_was_heard, true) {
             return Ok(Goes::On);
@@ -572,18 +572,18 @@ impl<S: Side> Decider<S> {
         self.on_event(Event::Answered(other, Answer::Known(tag, memory)))
     }
 
-    /// Also asked when nothing happens: a pause between two questions is taken for a freeze.
+    /// Called periodically: a long pause between two calls counts as a freeze.
     fn look_for_freeze(&mut self) -> Result<Goes, Halt> {
         if !self.asking.linked().is_some_and(Linked::was_frozen) {
             return Ok(Goes::On);
         }
-        // What was heard before is told anew, if it holds. Where members are asked anew, they have their time.
+        // State received earlier is read again, if valid. Requests that are sent again get their full time-out.
         self.was_told_what_was_heard = false;
         self.deadline = Instant::now() + DEADLINE;
         self.handle(Event::Thawed)
     }
 
-    /// Two heads: whether the other one was fenced while it was missed. Then that is asked for again.
+    /// Two heads: whether the other one was fenced while it did not respond. Then its vote is requested again.
     fn look_for_fence(&mut self) -> Result<Goes, Halt> {
         let (Some(other), true) = (self.rule().other_of_two(), self.owner.has_term()) else {
             return Ok(Goes::On);
@@ -609,12 +609,12 @@ impl<S: Side> Decider<S> {
         self.handle(event)
     }
 
-    /// Two heads: what the member of this head heard of the other one.
+    /// Two heads: handles messages of the other head that the member of this head received.
     fn hear_other(&mut self) -> Result<Goes, Halt> {
         let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
         let rule = self.rule();
         let other = match self.owner.has_term() {
-            // The rule may be that of two heads soon.
+            // A change to two heads may be in progress.
             true => rule.other_head(),
             false => rule.other_of_two(),
         };
@@ -641,7 +641,7 @@ impl<S: Side> Decider<S> {
     fn note(&mut self, event: &Event) {
         match event {
             Event::Imported => self.common.show(|shown| shown.stage = Stage::Open),
-            // One whose connection ended may be resumed; until then nobody knows whether it is there.
+            // A leg with a lost connection may be resumed; until then its state is unknown.
             Event::LegFailed { disk, .. }
             | Event::LinkLost { disk, .. }
             | Event::ReturnFailed(disk, _) => {
@@ -660,7 +660,7 @@ impl<S: Side> Decider<S> {
             Event::Lent(disk, LenderAnswer::Refused(_)) => {
                 self.returns.is_out(*disk, Instant::now());
             }
-            // One that is whole is so until the record calls it current.
+            // A complete leg stays in `copying` until the record names it as current.
             Event::Returned {
                 disk, completeness, ..
             } if !completeness.is_whole() => {
@@ -763,7 +763,7 @@ impl<S: Side> Decider<S> {
                     Ok(()) => common.show(|shown| {
                         shown.awaited.remove(&disk);
                     }),
-                    // It fails soon, and that is put on record.
+                    // The leg fails soon, and the record will exclude it.
                     Err(why) => {
                         let disk = side.name(disk);
                         tracing::warn!(disk, why, "a leg cannot be resumed");
@@ -774,8 +774,8 @@ impl<S: Side> Decider<S> {
         Ok(Goes::On)
     }
 
-    /// What whoever started this says of the other head holds for the opening: later it may have come back. Then a fence counts that
-    /// came after it was heard last.
+    /// The proof that this process was started with holds for the opening: later the other head may have restarted. In a term, a fence
+    /// after its last message counts.
     fn is_off(&mut self, head: MemberId) -> bool {
         if self.owner.has_term() {
             let linked = self.asking.linked();
@@ -788,7 +788,7 @@ impl<S: Side> Decider<S> {
             if counts && linked.relies_on_word() {
                 tracing::warn!(
                     head = name,
-                    "opened by the word that this head is off: if it runs, what it acknowledges from now on is lost"
+                    "opened by the confirmation that this head is off: if it runs, writes that it acknowledges from now on are lost"
                 );
             }
             counts
@@ -817,13 +817,13 @@ impl<S: Side> Decider<S> {
 
     fn exclude(&mut self, disk: DiskId) {
         if self.last.remove(&disk) {
-            // Another one holds everything by now.
+            // Another leg is current by now.
             self.show_last();
         }
-        // What was committed last says so: it is shown before what follows from it is done.
+        // The last committed record excludes it, and is published before its effects.
         let record = self.common.shown().record.clone();
         let stale = record.and_then(|record| record.stale.get(&disk).copied());
-        // A leg whose errors are released is stale by the newest record; without one it lacks everything.
+        // A leg with released errors is stale by the newest record; without a record all of its data is missing.
         let since = stale.map_or(0, |stale| stale.since);
         self.side.exclude(disk, since);
         self.returns.is_out(disk, Instant::now());
@@ -864,7 +864,7 @@ impl<S: Side> Decider<S> {
     }
 
     fn tell(&mut self, notice: &Notice) -> Goes {
-        // It is noticed again with everything that happens.
+        // Repeated with every event.
         if matches!(notice, Notice::LastLeg(disk) if self.last.contains(disk)) {
             return Goes::On;
         }
@@ -899,16 +899,16 @@ impl<S: Side> Decider<S> {
         Goes::On
     }
 
-    /// One of several is enough for a person to begin with.
+    /// Publishes one of the last legs; an administrator starts with that one.
     fn show_last(&self) {
         let last = self.last.first().copied();
         self.common.show(|shown| shown.last = last);
     }
 
-    /// Reads everything anew.
+    /// Restarts the opening.
     fn reopen(&mut self) {
         self.reopens += 1;
-        tracing::info!("what was read changed while the pool was being opened: it is read anew");
+        tracing::info!("the record changed while the pool was being opened: reading it again");
         self.deadline = Instant::now() + DEADLINE;
         self.was_told_what_was_heard = false;
         if let Some(linked) = self.asking.linked() {
@@ -927,7 +927,7 @@ impl<S: Side> Decider<S> {
             .objection(head, &format!("head {name}"))
     }
 
-    /// Members of the record that were not asked, because the configuration does not name them.
+    /// Members of the record that got no request, because the configuration does not name them.
     fn unlisted(&mut self) -> Option<String> {
         let members = self.rule().members();
         let linked = self.asking.linked()?;
@@ -952,7 +952,7 @@ impl<S: Side> Decider<S> {
         is_due
     }
 
-    /// Asks disks that are out whether they are back, each on a thread of its own.
+    /// Checks whether excluded disks are available, each on its own thread.
     fn look_for_returns(&mut self) {
         let shown = self.common.shown().clone();
         let (Stage::Open, Some(record)) = (shown.stage, shown.record) else {
@@ -977,7 +977,7 @@ impl<S: Side> Decider<S> {
             let is_given_up = record.stale.get(&disk).is_some_and(|one| one.since == 0);
             let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
             in_background("leg-return", move || {
-                // The lender of one that is elsewhere finds out when it is claimed.
+                // A remote disk is checked by the claim at its lender.
                 let is_back = match is_elsewhere {
                     true => Ok(()),
                     false => side.is_back(disk, is_given_up),

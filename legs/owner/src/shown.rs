@@ -9,54 +9,54 @@ use members::Silence;
 
 use crate::Side;
 
-/// How far a pool is.
+/// Stage of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is about to be opened.
+    /// It is being opened.
     Opening,
     /// It is open.
     Open,
-    /// It is not opened, with the reason and what to do.
+    /// It was not opened, with the reason and a remedy.
     Refused(String),
     /// It is closed.
     Closed,
-    /// Nothing can be decided any more, with the reason. Writes wait until a new start.
+    /// The deciding thread has stopped, with the reason. Writes block until a restart.
     Failed(String),
 }
 
-/// What can be seen of a pool with legs at any time.
+/// Published state of a pool with legs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// How far it is.
+    /// The stage.
     pub stage: Stage,
     /// The last committed record of this term.
     pub record: Option<Record>,
-    /// Legs that have failed, and that the record still calls current: writes wait.
+    /// Legs that have failed, and that the record still calls current: writes are blocked.
     pub awaited: BTreeSet<DiskId>,
-    /// Legs that are stale, and to which what they lack is being copied.
+    /// Stale legs that are being resilvered.
     pub copying: BTreeSet<DiskId>,
-    /// Legs that are stale, and that came back and failed so often that they are left alone: until when.
+    /// Stale legs that have returned and failed too often, with the time of the next attempt.
     pub held: BTreeMap<DiskId, SystemTime>,
-    /// Why what a stale leg lacks was not copied to it when that was tried last.
+    /// Why the last resilver of a stale leg failed.
     pub troubles: BTreeMap<DiskId, String>,
-    /// The leg that failed and that no other one can stand in for.
+    /// The last leg, if it failed: no other leg can replace it.
     pub last: Option<DiskId>,
-    /// Members that do not answer, each with the reason.
+    /// Members that do not respond, each with the reason.
     pub unheard: BTreeMap<MemberId, Unheard>,
-    /// Heads whose leg-servers have read a configuration that says something else of the pool.
+    /// Heads with leg-servers that have read a different configuration of the pool.
     pub differing: BTreeSet<MemberId>,
-    /// So many changes of members were taken back.
+    /// Number of changes of members that were taken back.
     pub changes_taken_back: u64,
 }
 
-/// Why a member does not answer.
+/// Why a member does not respond.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unheard {
-    /// It can be reached, and says nothing of the pool.
+    /// It is reachable, but does not respond for the pool.
     Silent(Silence),
-    /// It cannot be reached, for that reason.
+    /// It is unreachable, with the reason.
     Lost(String),
-    /// Somebody answers at its address, and one side does not know the other's certificate.
+    /// A TLS peer responds at its address, but one side rejects the other's certificate.
     Stranger(String),
     /// The configuration does not name it.
     Unnamed,
@@ -72,8 +72,8 @@ impl fmt::Display for Unheard {
     }
 }
 
-/// Why a pool is not opened, and what to do. `objection`: why what was said of the owner before does not count, or why a member was not
-/// asked.
+/// Why a pool is not opened, and a remedy. `objection`: why the proof about the previous owner does not count, or which members got no
+/// request.
 pub(crate) fn refusal(
     side: &impl Side,
     config: &Config,
@@ -83,8 +83,8 @@ pub(crate) fn refusal(
     match why {
         Refusal::Stale(newer) => stale(side, config, newer),
         Refusal::NoRecord => {
-            "no member knows the legs of the pool: which of its disks hold everything is unknown; open it where its record is, or say \
-             `bulkhead pool record-legs` again if that did not come to its end"
+            "no member has the record of the pool, so its current disks are unknown; open it where its record is, or run \
+             `bulkhead pool record-legs` again if that was interrupted"
                 .into()
         }
         Refusal::Diverged(disks) => format!(
@@ -93,26 +93,26 @@ pub(crate) fn refusal(
             names(side, disks.iter())
         ),
         Refusal::NoMember => {
-            "by its record this head is none of the pool's heads yet: `bulkhead pool add-head` on the head that serves it makes it one".into()
+            "by its record this head is not a head of the pool yet: add it by `bulkhead pool add-head` on the head that serves the pool".into()
         }
         Refusal::NoQuorum { heard } => format!(
-            "too few members answer to know which disks hold everything: {} did, {} did not, and two are needed: start \
+            "too few members respond to determine the current disks: {} did, {} did not, and two are needed: start \
              bulkhead-leg-server there, or the witness, and see to the network between them{}",
             members(side, heard.iter()),
             members(side, config.members().iter().filter(|one| !heard.contains(one))),
             objection.unwrap_or_default()
         ),
         Refusal::OtherHeadUnheard { head, known } => format!(
-            "head {0} may have gone on alone, so writes that were acknowledged there may be missing here: it was not heard since \
-             this machine's leg-server started. By what is known here, the record of epoch {1}, {2} held everything. Start head \
+            "head {0} may have continued alone, so writes that were acknowledged there may be missing here: it has sent no message since \
+             this host's leg-server started. By the record stored here, of epoch {1}, the current disks were {2}. Start head \
              {0}, and open the pool again",
             side.member_name(*head),
             known.epoch,
             names(side, known.disks.keys()),
         ),
         Refusal::OwnerLives(head) => format!(
-            "head {0} serves it: stop its server there first. If that hangs, `systemctl kill -s KILL` ends it, or power {0} off; \
-             nobody's word replaces that while the leg-server of {0} answers",
+            "head {0} serves it: stop its server there first. If that hangs, run `systemctl kill -s KILL`, or power {0} off; \
+             no confirmation replaces that while the leg-server of {0} responds",
             side.member_name(*head)
         ),
         Refusal::OwnerUnconfirmed(head) => match objection {
@@ -124,24 +124,24 @@ pub(crate) fn refusal(
             ),
         },
         Refusal::Outbid => "another head claims the pool at the same time: see which one shall have it".into(),
-        Refusal::Changed => "the record changed meanwhile, or the other head was heard: open the pool again".into(),
+        Refusal::Changed => "the record changed in the meantime, or the other head sent a message: open the pool again".into(),
     }
 }
 
-/// Heads have read another configuration.
+/// Message: heads have read different configurations.
 pub(crate) fn difference(names: &[String]) -> String {
     format!(
-        "the leg-server of {} has read a configuration that says something else of this pool: its groups, disks or members. Write \
+        "the leg-server of {} has read a different configuration of this pool: its groups, disks or members. Write \
          the same file on each head, but for `me` and the key, and restart the leg-servers",
         names.join(", ")
     )
 }
 
-/// The member of this head does not say what it remembers, and the configuration is not what another one remembers.
+/// Message: the member of this head sends no state, and another member has a record with other members than the configuration.
 pub(crate) fn of_others(member: &str) -> String {
     format!(
-        "the member of this head does not say what it remembers, and by what {member} remembers the pool has other members than the \
-         configuration names: see to bulkhead-leg-server on this machine, or write the members that {member} has into the file of each head. A \
+        "the member of this head has sent no record, and by the record of {member} the pool has other members than the \
+         configuration names: check bulkhead-leg-server on this host, or write the members that {member} has into the file of each head. A \
          head that is to come is added by `bulkhead pool add-head` on the head that serves the pool"
     )
 }
@@ -156,9 +156,9 @@ pub(crate) fn denial(denial: Option<Denial>, name: impl Fn(MemberId) -> String) 
         Some(Denial::InUse) => "a process of its head has it".to_owned(),
         Some(Denial::Unopened) => "it cannot be opened there".to_owned(),
         Some(Denial::Unknown) | None => {
-            "what is kept of it cannot be read: see the leg-server's log".to_owned()
+            "its stored state cannot be read: see the leg-server's log".to_owned()
         }
-        Some(Denial::Anew) => "its leg-server was started anew meanwhile".to_owned(),
+        Some(Denial::Anew) => "its leg-server has restarted in the meantime".to_owned(),
     }
 }
 
@@ -191,22 +191,22 @@ fn stale(side: &impl Side, config: &Config, newer: &Newer) -> String {
             let since = newer.since.get(disk)?;
             let (name, own) = (side.name(*disk), own(seen));
             Some(format!(
-                "{name} lacks what was written since transaction group {since}; {own}"
+                "{name} is missing all writes since transaction group {since}; {own}"
             ))
         })
         .collect();
-    // One that is an older image of itself is among these: the record calls it current.
+    // An older image of a current disk is among these: the record still calls it current.
     let reached: String = present
         .iter()
         .filter(|(disk, _)| newer.disks.contains_key(disk))
         .map(|(disk, seen)| format!(". {} can be reached; {}", side.name(*disk), own(seen)))
         .collect();
     let lacking = match lacking.is_empty() {
-        true => "no disk that holds everything can be reached".to_owned(),
+        true => "no current disk can be reached".to_owned(),
         false => lacking.join("; "),
     };
     format!(
-        "acknowledged writes would be lost: {lacking}. By the record of epoch {}, {missing} holds everything, and cannot be \
+        "acknowledged writes would be lost: {lacking}. By the record of epoch {}, {missing} is current, and cannot be \
          reached: connect it, and open the pool again{reached}",
         newer.epoch
     )

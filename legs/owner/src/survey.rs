@@ -1,4 +1,4 @@
-//! Asks who remembers a pool now. Changes nothing, and needs nobody.
+//! Reads the state of a pool from all members. Read-only, and does not need a quorum.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::RecvTimeoutError;
@@ -10,14 +10,14 @@ use members::{Links, Message};
 use crate::linked::Network;
 use crate::{Failure, Inbox, Input, random};
 
-/// Who has not answered by then is taken for silent.
+/// Members that have not responded by then count as silent.
 const WAIT: Duration = Duration::from_secs(3);
-/// Pause between two questions.
+/// Pause before a request is repeated.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Pause between two looks at the connections.
+/// Interval of checks of the connections.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The members that answer member `me`, each with what it remembers of `pool`.
+/// The members that respond to member `me`, each with its state of `pool`.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What can be seen of a pool with legs from other threads.
+//! Read access for other threads to the state of a pool with legs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::shown::{Shown, Stage};
 
-/// What the deciding thread shows.
+/// The state that the deciding thread publishes.
 pub(crate) struct Common {
     shown: Mutex<Shown>,
     changed: Condvar,
 }
 
 impl Common {
-    /// Of a pool that is being opened.
+    /// The state of a pool that is being opened.
     pub(crate) fn new() -> Self {
         Self {
             shown: Mutex::new(Shown {
@@ -41,7 +41,7 @@ impl Common {
         self.changed.notify_all();
     }
 
-    /// Waits until that holds.
+    /// Blocks until the condition is true.
     pub(crate) fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
         let waited = self
             .changed
@@ -65,17 +65,17 @@ impl Common {
     }
 }
 
-/// Sees what can be seen of a pool with legs.
+/// A handle for reading the state of a pool with legs.
 #[derive(Clone)]
 pub struct Viewer(pub(crate) Arc<Common>);
 
 impl Viewer {
-    /// What can be seen now.
+    /// Returns the current state.
     pub fn shown(&self) -> Shown {
         self.0.shown().clone()
     }
 
-    /// Waits until that holds, for a bounded time. What can be seen then.
+    /// Blocks until the condition is true, for a bounded time. Returns the state then.
     pub fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
         self.0.wait_for(limit, holds)
     }

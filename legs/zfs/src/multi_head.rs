@@ -608,7 +608,7 @@ impl Side for MultiHeadSide {
                 let accepted: Vec<_> = accepted.iter().map(|one| self.member_name(*one)).collect();
                 tracing::error!(
                     ?accepted,
-                    "writes wait: a leg failed, and too few members answer to put that on record: start their leg-servers, or the \
+                    "writes wait: a leg failed, and too few members respond to put that on record: start their leg-servers, or the \
                      witness"
                 );
             }

@@ -468,7 +468,7 @@ impl Side for Watched {
             Notice::Refused(why) => tracing::error!(?why, "the pool is not opened"),
             Notice::WritesWait { accepted } => tracing::error!(
                 ?accepted,
-                "writes wait: a leg failed, and too few members answer to put that on record"
+                "writes wait: a leg failed, and too few members respond to put that on record"
             ),
             Notice::LastLeg(disk) => tracing::error!(
                 disk = self.name(*disk),

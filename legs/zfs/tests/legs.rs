@@ -308,13 +308,13 @@ fn a_stale_leg_that_comes_back_alone_is_not_opened() {
             let why = refusal();
             let name = |name: &str| place(name).display().to_string();
             let lacks = format!(
-                "{} lacks what was written since transaction group",
+                "{} is missing all writes since transaction group",
                 name("b")
             );
             assert!(why.contains(&lacks), "{why}");
             assert!(why.contains("; its own newest group is"), "{why}");
             assert!(why.contains(", written 20"), "when: {why}");
-            let holds = format!("{} holds everything", name("a"));
+            let holds = format!("{} is current", name("a"));
             assert!(why.contains(&holds), "{why}");
         }
         _ => open_and_look(),
@@ -736,7 +736,7 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
         "older" => {
             let why = refusal();
             let other = place("b").display().to_string();
-            let expected = format!("{other} holds everything, and cannot be reached");
+            let expected = format!("{other} is current, and cannot be reached");
             assert!(why.contains(&expected), "{why}");
             let own = place("a").display().to_string();
             assert!(why.contains(&own), "{why}");

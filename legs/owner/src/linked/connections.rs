@@ -12,19 +12,19 @@ use super::Halt;
 use crate::Failure;
 use crate::shown::Unheard;
 
-/// To all members that the configuration names, about one pool.
+/// Connections to all members in the configuration, for one pool.
 pub(super) struct Connections {
     pool: u64,
     links: Links,
     identity: Arc<Identity>,
-    /// Members without a connection, since when.
+    /// Members without a connection, with the time it was lost.
     lost: BTreeMap<MemberId, Instant>,
-    /// Whether there was a new connection since this was asked last.
+    /// Whether there was a new connection since the last check.
     is_new: bool,
 }
 
 impl Connections {
-    /// `me`: this head, whose process has the random number `boot`.
+    /// `me`: this head, and the random number of its process.
     pub(super) fn start(
         (me, boot): (MemberId, u64),
         pool: u64,
@@ -45,12 +45,12 @@ impl Connections {
         })
     }
 
-    /// Whether the configuration says how to reach a member.
+    /// Whether the configuration has addresses for a member.
     pub(super) fn lists(&self, member: MemberId) -> bool {
         self.links.has(member)
     }
 
-    /// Connects to a member that comes.
+    /// Connects to a new member.
     pub(super) fn add(&mut self, peer: Peer) -> Result<(), Halt> {
         let member = peer.member;
         let is_new = self.links.add(&self.identity, peer);
@@ -62,7 +62,7 @@ impl Connections {
         Ok(())
     }
 
-    /// These remember from now on.
+    /// Sets the current members.
     pub(super) fn follow(&mut self, members: &BTreeSet<MemberId>) {
         let now = Instant::now();
         for member in members.iter().filter(|one| !self.links.has(**one)) {
@@ -72,18 +72,18 @@ impl Connections {
             .retain(|member, _| self.links.has(*member) || members.contains(member));
     }
 
-    /// Sends it, and returns when; none without a connection.
+    /// Sends a message and returns the time, or `None` without a connection.
     pub(super) fn say(&self, member: MemberId, message: Message) -> Option<Instant> {
         let said = self.links.say(member, self.pool, message);
         said.then(Instant::now)
     }
 
-    /// How many there were to a member.
+    /// Number of connections to a member so far.
     pub(super) fn count(&self, member: MemberId) -> u64 {
         self.links.connections(member)
     }
 
-    /// Looks at all of them. Returns members with a new one.
+    /// Updates the state of all connections. Returns members with a new one.
     pub(super) fn look(&mut self, now: Instant) -> Vec<MemberId> {
         let mut found = Vec::new();
         for (member, state) in self.links.states() {
@@ -107,23 +107,23 @@ impl Connections {
         self.is_new
     }
 
-    /// Those that are new have been taken into account.
+    /// Clears the flag of [`is_new`](Self::is_new).
     pub(super) fn was_seen(&mut self) {
         self.is_new = false;
     }
 
-    /// Whether there is none to a member.
+    /// Whether there is no connection to a member.
     pub(super) fn is_lost(&self, member: MemberId) -> bool {
         self.lost.contains_key(&member)
     }
 
-    /// Whether there was none to a member for so long.
+    /// Whether there was no connection to a member for at least `wait`.
     pub(super) fn is_lost_for(&self, member: MemberId, wait: Duration, now: Instant) -> bool {
         let since = self.lost.get(&member);
         since.is_some_and(|since| now.duration_since(*since) >= wait)
     }
 
-    /// Members without one, each with the reason.
+    /// Members without a connection, each with the reason.
     pub(super) fn lost(&self) -> BTreeMap<MemberId, Unheard> {
         let states = self.links.states();
         let lost = self.lost.keys().map(|member| {

@@ -1,4 +1,4 @@
-//! Whether another head lives. Two heads alone: what was heard of the other one, and whether its fence counts as its vote.
+//! Liveness of other heads. With two heads alone: messages from the other head, and whether its fence counts as its vote.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,34 +12,34 @@ use super::Halt;
 use crate::proof::{Proof, Sight};
 use crate::{Failure, random};
 
-/// Two heads alone: the fence of the other one would be a vote.
+/// Two heads alone: a request to fence the other one, which would count as its vote.
 struct Requested {
     number: u64,
-    /// How many connections to the head there were. What is said on a later one may be heard by a process that is not heard itself.
+    /// Number of connections to the head so far. A message sent on a later one may have reached a process that this one has no message of.
     connections: u64,
     is_missed: bool,
-    /// The head was fenced, after all that was heard of it.
+    /// The head was fenced, after its last message.
     is_true: bool,
 }
 
-/// What is known of the life of other heads.
+/// The observed liveness of other heads.
 pub(super) struct Liveness {
     folder: PathBuf,
     pool: u64,
     proof: Proof,
-    /// Two heads alone, by what the member of this head accepted: the other one.
+    /// Two heads alone, by the record that the member of this head accepted: the other one.
     other: Option<MemberId>,
     signs: Signs,
     signs_seen: u64,
-    /// When something was heard of each other member last.
+    /// Time of the last message of each other member.
     heard: BTreeMap<MemberId, Instant>,
     began: Instant,
-    /// When this process, or the member of this head, went on after a freeze.
+    /// When this process, or the member of this head, resumed after a freeze.
     thawed: Option<Instant>,
-    /// Processes of other heads that were heard.
+    /// Processes of other heads that have sent a message.
     processes: Processes,
     request: Option<Requested>,
-    /// Two heads alone: whether the member of this head runs all the time.
+    /// Two heads alone: detects freezes of the member of this head.
     pulse: Option<Pulse>,
     awake: Awake,
 }
@@ -78,7 +78,7 @@ impl Liveness {
         self.other
     }
 
-    /// What a person or the cluster says of the owner before.
+    /// The proof about the previous owner, from an administrator or the cluster.
     pub(super) fn proof(&self) -> Proof {
         self.proof
     }
@@ -96,7 +96,7 @@ impl Liveness {
         Ok(())
     }
 
-    /// Whether another head was heard by the member of this head since this was asked last.
+    /// Whether the member of this head received a message of another head since the last call.
     pub(super) fn was_other_heard(&mut self) -> bool {
         let seen = self.signs.read();
         let before = std::mem::replace(&mut self.signs_seen, seen);
@@ -106,13 +106,13 @@ impl Liveness {
         before != seen
     }
 
-    /// Something came from a process of another member, which has the number `boot`.
+    /// Notes a message of another member. `boot`: number of its process.
     pub(super) fn note_heard(&mut self, from: MemberId, boot: u64) {
         let is_new = self.processes.hear(from, boot);
         self.note_sign(from, is_new);
     }
 
-    /// A fence that was done before a new process of the head was heard is no vote. Neither is one after which an old process speaks.
+    /// A fence before a new process of the head sent a message is no vote. Nor is one after which an old process sends a message.
     fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
         self.heard.insert(from, Instant::now());
         let is_confirmed = |request: &Requested| {
@@ -125,7 +125,7 @@ impl Liveness {
         }
     }
 
-    /// Whether this process, or the member of this head, did not run for a while since this was asked last.
+    /// Whether this process, or the member of this head, was frozen since the last call.
     pub(super) fn was_frozen(&mut self) -> bool {
         let is_other = self.pulse.as_mut().is_some_and(Pulse::was_frozen);
         let was_frozen = self.awake.was_frozen() || is_other;
@@ -144,10 +144,10 @@ impl Liveness {
         }
     }
 
-    /// Two heads alone, in a term: requests the fence of the other one, to which there were so many connections. Whether it has just been confirmed.
+    /// Two heads alone, in a term: requests the fence of the other one. Returns whether it has just been confirmed.
     ///
-    /// Only of one that was heard since this process began, or went on after a freeze: another one may have taken this head for one
-    /// that is off, and its fence would be no vote.
+    /// Only after a message of the other head since this process started or resumed after a freeze: otherwise the other head may have
+    /// considered this one off, and its fence would be no vote.
     pub(super) fn look_for_fence(&mut self, name: &str, connections: u64, now: Instant) -> bool {
         let heard = self.other.and_then(|other| self.heard.get(&other).copied());
         let heard = heard.filter(|heard| self.thawed.is_none_or(|thawed| thawed < *heard));
@@ -180,7 +180,7 @@ impl Liveness {
             is_missed,
         };
         if let Err(error) = leg_memory::request_fence(&self.folder, self.pool, &request) {
-            tracing::warn!(%error, "nobody learns that a fence of the other head is waited for");
+            tracing::warn!(%error, "the request for a fence of the other head cannot be written");
         }
         false
     }
@@ -190,20 +190,20 @@ impl Liveness {
         request.is_some_and(|request| request.connections != connections)
     }
 
-    /// Whether the other head was fenced after all that was heard of it, and said to it.
+    /// Whether the other head was fenced after the last message from it and to it.
     pub(super) fn is_fenced(&self, head: MemberId, connections: u64) -> bool {
         let is_true = self.request.as_ref().is_some_and(|request| request.is_true);
         self.other == Some(head) && is_true && !self.is_connected_anew(connections)
     }
 
-    /// What the other head said to the member of this head, whose process has the number `boot`.
+    /// The state that the other head sent to the member of this head. `boot`: number of the member's process.
     pub(super) fn heard_before(&self, boot: u64) -> Option<Memory> {
         let is_steady = self.pulse.as_ref().is_some_and(Pulse::is_steady);
         let heard = leg_memory::heard(&self.folder, self.pool, boot);
         heard.filter(|_| is_steady)
     }
 
-    /// What was seen of a head. `is_connected`, `is_silent`: now.
+    /// The observed state of a head. `is_connected`, `is_silent`: now.
     pub(super) fn sight(&self, head: MemberId, is_connected: bool, is_silent: bool) -> Sight {
         Sight {
             answers: is_connected && !is_silent,
@@ -213,19 +213,19 @@ impl Liveness {
         }
     }
 
-    /// Whether what is said of a head counts now.
+    /// Whether the proof about a head counts now.
     pub(super) fn counts_as_off(&self, head: MemberId, sight: Sight, now: Instant) -> bool {
         let is_vote = self.other == Some(head);
         self.proof.counts(head, is_vote, sight, now)
     }
 
-    /// Why what is said of a head does not count.
+    /// Why the proof about a head does not count.
     pub(super) fn objection(&self, head: MemberId, sight: Sight, name: &str) -> Option<String> {
         let is_vote = self.other == Some(head);
         self.proof.objection(name, is_vote, sight)
     }
 
-    /// Whether a person's word is all that is known of the other one of two heads.
+    /// Whether the only proof about the other one of two heads is an administrator's confirmation.
     pub(super) fn relies_on_word(&self) -> bool {
         self.proof == Proof::Word && self.other.is_some()
     }

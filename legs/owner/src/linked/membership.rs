@@ -1,4 +1,4 @@
-//! Who remembers the pool, by what the member of this head accepted, and what members say of their state.
+//! The members of the pool by the record that the member of this head accepted, and the state that members report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,23 +8,23 @@ use members::Silence;
 use crate::Configured;
 use crate::shown::Unheard;
 
-/// Members, and which head lends which disk.
+/// The members, and the head that lends each disk.
 pub(super) struct Membership {
     me: MemberId,
-    /// Whose members count for records that name none.
+    /// Its members count for records that name none.
     config: Config,
     lenders: BTreeMap<DiskId, MemberId>,
     own: Memory,
-    /// Whether the member of this head has said what it remembers, or that it does not, since the pool is being opened.
+    /// Whether the member of this head has sent its state, or the reason why not, since the opening began.
     has_own: bool,
-    /// Who remembers.
+    /// The current members.
     members: BTreeSet<MemberId>,
     silent: BTreeMap<MemberId, Silence>,
-    /// What this process has read of the pool's configuration.
+    /// Digest of the pool's configuration that this process has read.
     configuration: [u8; 32],
-    /// Who has read one, too.
+    /// The heads that must have read the same one.
     heads: Vec<MemberId>,
-    /// Heads whose configuration says something else of the pool.
+    /// Heads with a different configuration of the pool.
     differing: BTreeSet<MemberId>,
 }
 
@@ -49,7 +49,7 @@ impl Membership {
         }
     }
 
-    /// What the member of this head has on stable storage.
+    /// Returns the durable state of the member of this head.
     pub(super) fn own(&self) -> &Memory {
         &self.own
     }
@@ -86,20 +86,20 @@ impl Membership {
         self.members.iter().any(|member| self.is_silent(*member))
     }
 
-    /// Members that do not answer for the pool, each with the reason.
+    /// Members that do not respond for the pool, each with the reason.
     pub(super) fn silent(&self) -> impl Iterator<Item = (MemberId, Unheard)> {
         let silent = self.silent.iter();
         silent.map(|(member, why)| (*member, Unheard::Silent(*why)))
     }
 
-    /// Whether a record names other members than those that count here because the member of this head does not say what it remembers.
+    /// Whether a record names other members than the configured ones, which are used while the member of this head sends no state.
     pub(super) fn is_of_others(&self, record: &Record) -> bool {
         let named = record.members.as_ref();
         let rule = self.config.by(self.own.accepted.as_ref());
         self.is_silent(self.me) && named.is_some_and(|named| *named != rule.membership)
     }
 
-    /// Goes by what the member of this head accepted. Returns the other one of two heads alone.
+    /// Applies the record that the member of this head accepted. Returns the other one of two heads alone.
     pub(super) fn follow(&mut self) -> Option<MemberId> {
         let rule = self.config.by(self.own.accepted.as_ref());
         let (other, members) = (rule.other_of_two(), rule.members());
@@ -107,7 +107,7 @@ impl Membership {
         other
     }
 
-    /// A head said what its configuration says of the pool.
+    /// Notes a head's digest of its configuration of the pool.
     pub(super) fn has_configuration(&mut self, from: MemberId, digest: Option<[u8; 32]>) {
         match digest == Some(self.configuration) {
             true => self.differing.remove(&from),
@@ -115,7 +115,7 @@ impl Membership {
         };
     }
 
-    /// This process has read another configuration of the pool.
+    /// This process has read a new configuration of the pool.
     pub(super) fn configured(&mut self, configured: Configured) {
         let Configured {
             digest,
@@ -129,25 +129,25 @@ impl Membership {
         self.differing.clear();
     }
 
-    /// A member answers for the pool.
+    /// A member responds for the pool.
     pub(super) fn answers(&mut self, member: MemberId) {
         self.silent.remove(&member);
     }
 
-    /// A member does not answer for the pool.
+    /// A member does not respond for the pool.
     pub(super) fn note_silence(&mut self, from: MemberId, why: Silence) {
         let is_new = self.silent.insert(from, why) != Some(why);
         if is_new && self.members.contains(&from) {
             tracing::error!(
                 member = from.0,
                 ?why,
-                "a member does not answer for the pool"
+                "a member does not respond for the pool"
             );
         }
         self.has_own |= from == self.me;
     }
 
-    /// The member of this head answered. `proposed`: what it accepted.
+    /// The member of this head responded. `proposed`: the record that it accepted.
     pub(super) fn note_own(&mut self, answer: &Answer, proposed: Option<Record>) {
         self.has_own |= matches!(answer, Answer::Known(..));
         match answer {

@@ -1,8 +1,8 @@
-//! Members that are asked by messages. Any message may be lost, so what is not answered is asked again; every request may be repeated.
+//! Members that are reached over the network. Any message may be lost, so requests are retried; every request is idempotent.
 //!
-//! **The own member** is another process of this machine. What it has on stable storage is known from its answers: between two answers
-//! nothing changes that matters here, because it accepts nothing of others than who was promised last, and that promise is an
-//! answer to somebody else's claim. Unless that is withdrawn, it ends this term at its next proposal.
+//! **The own member** is another process on this host. Its durable state follows from its responses. Between two responses
+//! no relevant state changes: it accepts records only of the term it promised last, and a promise to another candidate,
+//! unless withdrawn, terminates this term at its next proposal.
 
 mod connections;
 mod liveness;
@@ -31,39 +31,39 @@ use crate::proof::{Proof, Sight};
 use crate::shown::Unheard;
 use crate::{Configured, Failure, Input, Reporter};
 
-/// Members that may have lost what they remembered are asked again after so long.
+/// Interval of checks whether members have lost their state.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// What the others' configurations say of the pool is asked again after so long.
+/// Interval of checks of the other heads' configurations.
 const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
 
-/// The members, as they are reached.
+/// The members and how they are reached.
 pub struct Network {
     /// The key of this head.
     pub identity: Arc<Identity>,
     /// All members, this head's among them.
     pub peers: Vec<Peer>,
-    /// Where the member of this head remembers.
+    /// Directory of the member of this head.
     pub folder: PathBuf,
-    /// What is said of the owner before.
+    /// Proof about the previous owner.
     pub proof: Proof,
-    /// What this process has read of the pool's configuration.
+    /// Digest of the pool's configuration that this process has read.
     pub configuration: [u8; 32],
-    /// Who has read one, too: the heads.
+    /// The heads that must have read the same one.
     pub heads: Vec<MemberId>,
 }
 
-/// Why nothing can be decided any more.
+/// Why the deciding thread stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Halt {
-    /// What this head remembers cannot be written.
+    /// The state of this head's member cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Said as it is.
+    /// Another reason.
     #[error("{0}")]
     Because(String),
 }
 
-/// What is asked of members, and what is known of them.
+/// Pending requests to members, and their observed state.
 pub(crate) struct Linked {
     me: MemberId,
     pool: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Linked {
     questions: Questions,
     liveness: Liveness,
     membership: Membership,
-    /// When all members were asked last whether they lost what they remembered.
+    /// Time of the last check whether members have lost their state.
     looked: Instant,
     asked_for_configurations: Instant,
 }
@@ -115,66 +115,66 @@ impl Linked {
         self.membership.own()
     }
 
-    /// Whether the member of this head has said what it remembers, or that it does not. Before that nobody knows who else is to be asked.
+    /// Whether the member of this head has sent its state, or the reason why not. Until then the other members are unknown.
     pub(crate) fn has_own(&self) -> bool {
         self.membership.has_own()
     }
 
-    /// Whether the configuration says how to reach a member.
+    /// Whether the configuration has addresses for a member.
     pub(crate) fn lists(&self, member: MemberId) -> bool {
         self.connections.lists(member)
     }
 
-    /// Whether a record names other members than those that count here because the member of this head does not say what it remembers.
+    /// Whether a record names other members than the configured ones, which are used while the member of this head sends no state.
     pub(crate) fn is_of_others(&self, record: &Record) -> bool {
         self.membership.is_of_others(record)
     }
 
-    /// Connects to a member that comes.
+    /// Connects to a new member.
     pub(crate) fn connect(&mut self, peer: Peer) -> Result<(), Halt> {
         self.connections.add(peer)
     }
 
-    /// Goes by what the member of this head accepted.
+    /// Applies the record that the member of this head accepted.
     fn follow(&mut self) -> Result<(), Halt> {
         let other = self.membership.follow();
         self.connections.follow(self.membership.members());
         self.liveness.follow(other)
     }
 
-    /// Whether another head was heard by the member of this head since this was asked last.
+    /// Whether the member of this head received a message of another head since the last call.
     pub(crate) fn was_other_heard(&mut self) -> bool {
         self.liveness.was_other_heard()
     }
 
-    /// Something came from a process of another member, which has the number `boot`.
+    /// Notes a message of another member. `boot`: number of its process.
     pub(crate) fn note_heard(&mut self, from: MemberId, boot: u64) {
         self.liveness.note_heard(from, boot);
     }
 
-    /// Whether this process, or the member of this head, did not run for a while since this was asked last.
+    /// Whether this process, or the member of this head, was frozen since the last call.
     pub(crate) fn was_frozen(&mut self) -> bool {
         self.liveness.was_frozen()
     }
 
-    /// How many connections to the other one of two heads there were.
+    /// Number of connections to the other one of two heads so far.
     fn connections_to_other(&self) -> u64 {
         let other = self.liveness.other();
         other.map_or(0, |other| self.connections.count(other))
     }
 
-    /// Two heads alone, in a term: requests the fence of the other one. Whether it has just been confirmed.
+    /// Two heads alone, in a term: requests the fence of the other one. Returns whether it has just been confirmed.
     pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
         let connections = self.connections_to_other();
         self.liveness.look_for_fence(name, connections, now)
     }
 
-    /// Whether the other head was fenced after all that was heard of it, and said to it.
+    /// Whether the other head was fenced after the last message from it and to it.
     pub(crate) fn is_fenced(&self, head: MemberId) -> bool {
         self.liveness.is_fenced(head, self.connections_to_other())
     }
 
-    /// What the other head said to the member of this head, whose process has the number `boot`.
+    /// The state that the other head sent to the member of this head. `boot`: number of the member's process.
     pub(crate) fn heard_before(&self, boot: u64) -> Option<Memory> {
         self.liveness.heard_before(boot)
     }
@@ -185,28 +185,28 @@ impl Linked {
         self.liveness.sight(head, is_connected, is_silent)
     }
 
-    /// Whether what is said of a head counts now.
+    /// Whether the proof about a head counts now.
     pub(crate) fn counts_as_off(&self, head: MemberId, now: Instant) -> bool {
         self.liveness.counts_as_off(head, self.sight(head), now)
     }
 
-    /// Why what is said of a head does not count.
+    /// Why the proof about a head does not count.
     pub(crate) fn objection(&self, head: MemberId, name: &str) -> Option<String> {
         self.liveness.objection(head, self.sight(head), name)
     }
 
-    /// Whether a person's word is all that is known of the other one of two heads.
+    /// Whether the only proof about the other one of two heads is an administrator's confirmation.
     pub(crate) fn relies_on_word(&self) -> bool {
         self.liveness.relies_on_word()
     }
 
-    /// Asks a member. Before anything is proposed, this machine owns the pool for whoever asks its member.
+    /// Sends a request to a member. Before the first proposal, it locks the pool, so that the member reports that this host serves it.
     pub(crate) fn ask(&mut self, member: MemberId, request: Request) -> Result<(), Halt> {
         if let (Request::Propose(_), None) = (&request, &self.owner) {
             let owner = leg_memory::own(&self.folder, self.pool);
             self.owner = Some(owner.map_err(|error| {
                 Halt::Because(format!(
-                    "another process of this machine owns the pool, or {} cannot be written: {error}",
+                    "another process of this host owns the pool, or {} cannot be written: {error}",
                     self.folder.display()
                 ))
             })?);
@@ -238,18 +238,18 @@ impl Linked {
         }
     }
 
-    /// A head said what its configuration says of the pool.
+    /// Notes a head's digest of its configuration of the pool.
     pub(crate) fn has_configuration(&mut self, from: MemberId, digest: Option<[u8; 32]>) {
         self.membership.has_configuration(from, digest);
     }
 
-    /// This process has read another configuration of the pool: all heads are asked for theirs.
+    /// This process has read a new configuration of the pool: requests the digests of all heads.
     pub(crate) fn configured(&mut self, configured: Configured) {
         self.membership.configured(configured);
         self.ask_for_configurations();
     }
 
-    /// Heads whose configuration says something else of the pool.
+    /// Heads with a different configuration of the pool.
     pub(crate) fn differing(&self) -> &BTreeSet<MemberId> {
         self.membership.differing()
     }
@@ -278,7 +278,7 @@ impl Linked {
         self.connections.say(member, Message::Ask(request.clone()))
     }
 
-    /// Nothing waits for an answer any more.
+    /// Drops all pending requests.
     pub(crate) fn forget_questions(&mut self) {
         self.questions.clear();
         self.membership.forget_own();
@@ -300,11 +300,11 @@ impl Linked {
         self.connections.say(lender, message)
     }
 
-    /// A member answered: what it was asked is done, and what it has is known.
+    /// Handles a response of a member: its request is complete, and its state is updated.
     ///
     /// # Errors
     ///
-    /// What the own member accepted cannot be followed.
+    /// The record that the own member accepted cannot be applied.
     pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) -> Result<(), Halt> {
         let members = |memory: &Memory| memory.accepted.as_ref().map(|one| one.members.clone());
         let before = members(self.own());
@@ -336,7 +336,7 @@ impl Linked {
         }
     }
 
-    /// A member does not answer for the pool.
+    /// A member does not respond for the pool.
     pub(crate) fn is_silent(&mut self, from: MemberId, why: Silence) {
         self.membership.note_silence(from, why);
         if from == self.me {
@@ -344,7 +344,7 @@ impl Linked {
         }
     }
 
-    /// A lender answered; whether that is what it was asked last.
+    /// A lender responded. Returns whether the response matches the last request.
     pub(crate) fn lent(&mut self, from: MemberId, disk: DiskId, answer: LenderAnswer) -> bool {
         self.membership.lender(disk) == Some(from) && self.questions.lent(disk, answer)
     }
@@ -360,8 +360,8 @@ impl Linked {
         lender.is_some_and(|head| !self.connections.is_lost(head))
     }
 
-    /// Looks at the connections, and asks again what may have been lost. Claims at lenders that cannot be reached are refused; they are
-    /// returned. `is_open`: the pool is in use.
+    /// Updates the state of the connections and retries requests. Claims at unreachable lenders are refused and returned.
+    /// `is_open`: the pool is in use.
     pub(crate) fn tick(&mut self, now: Instant, is_open: bool) -> Vec<(DiskId, LenderAnswer)> {
         for member in self.connections.look(now) {
             self.ask_for_configuration(member);
@@ -378,15 +378,15 @@ impl Linked {
                 true => self.connections.is_lost_for(head, RESUME_WAIT, now),
                 false => self.is_unreachable(head, owner, now),
             };
-            // Nobody lends what the configuration does not name.
+            // A disk that the configuration does not name has no lender.
             self.membership.lender(disk).is_none_or(is_gone)
         });
         self.questions = questions;
         refused
     }
 
-    /// Whether it is time to ask whether a member lost what it remembered: one that does not answer, or may have started anew.
-    /// `is_changing`: other members are on their way.
+    /// Whether to check now which members have lost their state: if one does not respond or has reconnected. `is_changing`: a change of
+    /// members is in progress.
     pub(crate) fn is_look_due(&mut self, now: Instant, is_changing: bool) -> bool {
         let is_any_silent = self.membership.is_any_silent();
         let is_of_use = self.connections.is_new() || is_changing || is_any_silent;
@@ -398,7 +398,7 @@ impl Linked {
         is_due
     }
 
-    /// Whether there was no connection to a member in its time. `owner`: who owned the pool last.
+    /// Whether there was no connection to a member for its time-out. `owner`: the last owner of the pool.
     fn is_unreachable(&self, member: MemberId, owner: Option<MemberId>, now: Instant) -> bool {
         let is_vote = self.liveness.other() == Some(member);
         let is_said = is_vote || owner == Some(member) && member != self.me;
@@ -430,7 +430,7 @@ impl Linked {
         self.questions = questions;
     }
 
-    /// Whether nothing more is to be expected of those who were asked: they have answered, or cannot be reached, or do not know.
+    /// Whether no more responses are expected: each member has responded, is unreachable, or reports that it has no state.
     pub(crate) fn has_heard_all(&self, now: Instant) -> bool {
         let owner = self.questions.last_owner();
         let is_over = |member: MemberId| {
@@ -440,19 +440,19 @@ impl Linked {
         is_known && self.questions.has_no_claims() && self.questions.owing().all(is_over)
     }
 
-    /// Whether nobody else owes an answer than a head that was fenced, which is not asked once more.
+    /// Whether the only missing response is that of a head that was fenced, so that no retry is needed.
     pub(crate) fn misses_only_fenced(&self) -> bool {
         let proof = self.liveness.proof();
         let is_fenced = |member: MemberId| proof == Proof::Fenced(member);
         self.questions.owing().all(is_fenced)
     }
 
-    /// The member of this head cannot be reached, and was given its time.
+    /// Whether the member of this head was unreachable for its time-out.
     pub(crate) fn is_alone(&self, now: Instant) -> bool {
         self.connections.is_lost_for(self.me, OWN_WAIT, now)
     }
 
-    /// Members that do not answer, each with the reason.
+    /// Members that do not respond, each with the reason.
     pub(crate) fn unheard(&self) -> BTreeMap<MemberId, Unheard> {
         let unheard = self.membership.silent().chain(self.connections.lost());
         let is_member = |one: &(MemberId, Unheard)| self.membership.members().contains(&one.0);
@@ -460,8 +460,8 @@ impl Linked {
     }
 }
 
-/// Whether a claim may go out. The member of this head promises before the others, but for that of the last owner, which may be asked
-/// first: only what it says then is sure to be what this head goes by.
+/// Whether a claim may be sent. The member of this head must promise first, except that the last owner's member may be
+/// earlier: the state in its own promise is the one that this head acts on.
 fn may_claim(
     (me, membership): (MemberId, &Membership),
     questions: &Questions,

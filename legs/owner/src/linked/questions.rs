@@ -1,4 +1,4 @@
-//! What was asked and is not answered yet. Any message may be lost, so it is asked again.
+//! Requests without a response. Any message may be lost, so they are retried.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use leg_record::{
 };
 use takeover::budget::REQUEST_AGAIN;
 
-/// A claim without a response is sent again after so long. It may wait for a disk: a lender gives it up before that.
+/// A claim without a response is sent again after this time. It may block on a disk: a lender abandons it before that.
 const CLAIM_AGAIN: Duration = Duration::from_secs(15);
 
-/// Kinds of requests: a later one of a kind takes the place of an earlier one.
+/// Kinds of requests: a later one of a kind replaces an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Read,
@@ -25,7 +25,7 @@ fn kind(request: &Request) -> Option<Kind> {
         Request::Read(_) => Some(Kind::Read),
         Request::Claim { .. } => Some(Kind::Claim),
         Request::Propose(_) => Some(Kind::Propose),
-        // Needs no answer; who was not told says again that it forgot.
+        // Needs no response. A member that missed it reports again that its state is lost.
         Request::Withdraw(_)
         | Request::Committed(..)
         | Request::Welcome(_)
@@ -35,7 +35,7 @@ fn kind(request: &Request) -> Option<Kind> {
 
 struct Question<T> {
     what: T,
-    /// When it went out on the connection that is up.
+    /// When it was sent on the current connection.
     said: Option<Instant>,
 }
 
@@ -45,36 +45,36 @@ impl<T> Question<T> {
     }
 }
 
-/// A session that a request is about.
+/// The session that a request is about.
 fn session_of(request: LenderRequest) -> Session {
     match request {
         LenderRequest::Claim(session) | LenderRequest::Begin(session, _) => session,
     }
 }
 
-/// Questions to members, and claims at lenders.
+/// Requests to members, and claims at lenders.
 #[derive(Default)]
 pub(super) struct Questions {
     questions: BTreeMap<(MemberId, Kind), Question<Request>>,
     claims: BTreeMap<DiskId, Question<LenderRequest>>,
-    /// Whose head owned the pool by the newest record that was read.
+    /// The newest record that was read, by version, with its owner.
     newest: Option<(Version, Option<MemberId>)>,
-    /// Claims that go out when the member of this head has promised.
+    /// Claims that are sent once the member of this head has promised.
     held: Vec<(MemberId, Request)>,
-    /// To which term that was last.
+    /// The term of its last promise.
     promised: Option<Ballot>,
 }
 
-/// What an answer is to a question.
+/// How a response relates to the pending request.
 pub(super) enum Answered {
-    /// Not to the one that is asked now.
+    /// It does not complete the pending request.
     No,
-    /// It is done. Of a proposal that was accepted: what was proposed.
+    /// The request is complete. For an accepted proposal: the record.
     Done(Option<Record>),
 }
 
 impl Questions {
-    /// Who owned the pool by the newest record that was read.
+    /// The owner of the pool by the newest record that was read.
     pub(super) fn last_owner(&self) -> Option<MemberId> {
         self.newest.as_ref().and_then(|(_, owner)| *owner)
     }
@@ -88,24 +88,24 @@ impl Questions {
         self.promised = Some(ballot);
     }
 
-    /// A record was read.
+    /// Notes a record that was read.
     pub(super) fn note_read(&mut self, record: Option<&Record>) {
         let read = record.map(|record| (record.version(), record.owner));
         self.newest = self.newest.max(read);
     }
 
-    /// A claim goes out later.
+    /// Postpones a claim.
     pub(super) fn hold(&mut self, member: MemberId, claim: Request) {
         self.held.push((member, claim));
     }
 
-    /// Claims of that term do not go out.
+    /// Drops the postponed claims of a term.
     pub(super) fn withdraw(&mut self, ballot: Ballot) {
         let is_other = |claim: &Request| !matches!(claim, Request::Claim { ballot: one, .. } if *one == ballot);
         self.held.retain(|(_, claim)| is_other(claim));
     }
 
-    /// Claims that may go out now.
+    /// Removes and returns the claims that may be sent now.
     pub(super) fn release(
         &mut self,
         may_claim: impl Fn(&Self, MemberId, Ballot) -> bool,
@@ -119,7 +119,7 @@ impl Questions {
         may_go
     }
 
-    /// A member was asked, at that time if there was a connection.
+    /// Notes a request to a member. `said`: when it was sent, if there was a connection.
     pub(super) fn asked(&mut self, member: MemberId, request: Request, said: Option<Instant>) {
         if let Some(kind) = kind(&request) {
             let question = Question {
@@ -130,7 +130,7 @@ impl Questions {
         }
     }
 
-    /// A lender was asked.
+    /// Notes a request to a lender.
     pub(super) fn claimed(&mut self, disk: DiskId, request: LenderRequest, said: Option<Instant>) {
         let question = Question {
             what: request,
@@ -139,14 +139,14 @@ impl Questions {
         self.claims.insert(disk, question);
     }
 
-    /// Nothing waits for an answer any more.
+    /// Drops all pending requests.
     pub(super) fn clear(&mut self) {
         self.questions.clear();
         self.claims.clear();
         self.held.clear();
     }
 
-    /// A member answered.
+    /// Handles a response of a member.
     pub(super) fn answered(&mut self, from: MemberId, answer: &Answer) -> Answered {
         let kind = match answer {
             Answer::Known(..) => Kind::Read,
@@ -156,11 +156,11 @@ impl Questions {
                 self.questions.remove(&(from, Kind::Read));
                 return Answered::No;
             }
-            // Its own head had an earlier term, which ends: asked again.
+            // The host of that member has an owner of an earlier term, which is about to stop: retry.
             Answer::Refused { asked, promised } if promised.epoch < asked.epoch => {
                 return Answered::No;
             }
-            // Of a claim or of a proposal.
+            // A claim or a proposal was refused.
             Answer::Refused { .. } => {
                 self.questions.remove(&(from, Kind::Claim));
                 self.questions.remove(&(from, Kind::Propose));
@@ -173,7 +173,7 @@ impl Questions {
         ) {
             (Some(Request::Propose(record)), Answer::Accepted(ballot, version)) => {
                 if record.ballot != *ballot || record.version() != *version {
-                    // An older one: the newer is still to be answered.
+                    // An older proposal: the response to the newer one is pending.
                     return Answered::No;
                 }
                 Some(record.clone())
@@ -184,7 +184,7 @@ impl Questions {
         Answered::Done(proposed)
     }
 
-    /// The lender of a disk answered; whether that is what it was asked last.
+    /// The lender of a disk responded. Returns whether the response matches the last request.
     pub(super) fn lent(&mut self, disk: DiskId, answer: LenderAnswer) -> bool {
         let asked = self.claims.get(&disk).map(|one| session_of(one.what));
         let is_it = asked == Some(answer.session());
@@ -208,7 +208,7 @@ impl Questions {
         refused.collect()
     }
 
-    /// Asks again what is due. `is_lost`: without a connection.
+    /// Retries the requests that are due. `is_lost`: no connection.
     pub(super) fn ask_again(
         &mut self,
         now: Instant,
@@ -240,12 +240,12 @@ impl Questions {
         }
     }
 
-    /// Whether no lender owes an answer.
+    /// Whether no claim at a lender is pending.
     pub(super) fn has_no_claims(&self) -> bool {
         self.claims.is_empty()
     }
 
-    /// Members that owe an answer.
+    /// Members with a pending request.
     pub(super) fn owing(&self) -> impl Iterator<Item = MemberId> {
         self.questions.keys().map(|(member, _)| *member)
     }

@@ -164,7 +164,7 @@ fn a_record_that_was_not_finished_is_taken_up() {
     let said = pair.a.fails("volume list --pool tank");
     assert!(said.contains("has legs on several heads"), "{said}");
     let said = pair.a.refused("");
-    assert!(said.contains("no member knows the legs"), "{said}");
+    assert!(said.contains("no member has the record"), "{said}");
     is_recorded(&pair);
     for name in ["w", "b"] {
         pair.forget(&[name]);

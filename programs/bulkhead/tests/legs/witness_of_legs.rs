@@ -99,7 +99,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
     pair.a.leg_server.kill();
     pair.a.start_leg_server();
     let said = pair.a.refused("");
-    assert!(said.contains("was not heard since"), "{said}");
+    assert!(said.contains("has sent no message since"), "{said}");
     pair.b.start_leg_server();
     let server = pair.a.serve("");
     pair.check(&mut pair.a.client());
