@@ -1,15 +1,15 @@
-//! Who lends a disk: the term that it enforces, one session at a time.
+//! The lender of a disk: the term that it enforces, and one session at a time.
 //!
-//! The lender keeps two things on stable storage beside the disk: the greatest term that claimed it, and the stamp
+//! The lender stores two values next to the disk: the greatest term that claimed it, and the stamp
 //! of the session that last began to write. A session belongs to one start of the lender, its incarnation: a
-//! lender that started anew may have lost writes that it answered and nobody flushed.
+//! restarted lender may have lost writes that it acknowledged and that were not flushed.
 //!
 //! A local owner has a session like any other; the end of its process is the drain.
 
 use super::record::{Ballot, MemberId, Roots, Session};
 use super::rules::{Rule, holds};
 
-/// What a lender has on stable storage.
+/// A lender's durable state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kept {
     /// Older terms are refused.
@@ -18,7 +18,7 @@ pub struct Kept {
     pub mark: Session,
 }
 
-/// What a lender is asked, apart from I/O.
+/// A request to a lender, apart from I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LenderRequest {
     /// Admit this session and no older one.
@@ -27,19 +27,19 @@ pub enum LenderRequest {
     Begin(Session, u64),
 }
 
-/// What a lender answers.
+/// A lender's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LenderAnswer {
-    /// The session is admitted, and no I/O of another one can land any more.
+    /// The session is admitted, and no I/O of an earlier one can land any more.
     Admitted(Session, Observed),
     /// The disk is stamped.
     Begun(Session),
-    /// A newer session was admitted, or the lender started anew.
+    /// A newer session was admitted, or the lender restarted.
     Refused(Session),
 }
 
 impl LenderAnswer {
-    /// Of which session it speaks.
+    /// The session that the response is about.
     pub fn session(self) -> Session {
         match self {
             Self::Admitted(session, _) | Self::Begun(session) | Self::Refused(session) => session,
@@ -47,7 +47,7 @@ impl LenderAnswer {
     }
 }
 
-/// What is seen of a disk.
+/// Observed state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Observed {
     /// The start of the lender ([`process_of`]), and which opening of the disk this is.
@@ -61,49 +61,49 @@ pub struct Observed {
 /// Bits of an incarnation that count the openings of a disk, from a random number on.
 const OPENING_BITS: u32 = 16;
 
-/// What the incarnations of one start of a lender have in common.
+/// The common part of all incarnations of one start of a lender.
 pub fn process_of(incarnation: u64) -> u64 {
     incarnation >> OPENING_BITS
 }
 
-/// Why a lender admits no session, for people: the decision does not depend on it.
+/// Why a lender admits no session. Only for messages: no decision depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// This term has claimed the disk, that of this member if the lender still knows whose it is.
+    /// This term has claimed the disk, that of this member if the lender still has its number.
     Term(Ballot, Option<MemberId>),
-    /// A process of the lender's machine has the disk.
+    /// A process of the lender's host uses the disk.
     InUse,
     /// The disk cannot be opened.
     Unopened,
-    /// What is kept of the disk cannot be read.
+    /// The stored state of the disk cannot be read.
     Unknown,
-    /// The lender started anew since the session was admitted.
+    /// The lender restarted since the session was admitted.
     Anew,
 }
 
-/// Who has a disk, by its lender.
+/// The user of a disk, by its lender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody.
+    /// The disk is unused.
     Nobody,
     /// A session, of this member.
     Session(Option<MemberId>),
-    /// A process of the lender's machine.
+    /// A process of the lender's host.
     Process,
     /// It cannot be opened.
     Unopened,
-    /// What is kept of the disk cannot be read.
+    /// The stored state of the disk cannot be read.
     Unknown,
-    /// The machine does not lend such a disk.
+    /// The host does not lend such a disk.
     NotLent,
 }
 
-/// What follows from a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LenderReply {
-    /// To be durable before the answer goes.
+    /// Must be durable before the response is sent.
     pub write: Option<Kept>,
-    /// The answer, if there is one yet.
+    /// The response, if there is one yet.
     pub answer: Option<LenderAnswer>,
 }
 
@@ -135,19 +135,19 @@ impl Lender {
         self.incarnation
     }
 
-    /// The disk was closed and opened anew, and what was not flushed may be lost: as if the lender had started anew and been asked again by
-    /// the session that waits.
+    /// The disk was closed and reopened, and unflushed writes may be lost: as if the lender had restarted and received the pending
+    /// session's claim again.
     pub fn reopened(&mut self) {
         self.incarnation = self.incarnation.wrapping_add(1);
         self.admitted = None;
     }
 
-    /// What is on stable storage.
+    /// The durable state.
     pub fn kept(&self) -> Kept {
         self.kept
     }
 
-    /// Why that session is refused.
+    /// Why a session is refused.
     pub fn denial(&self, session: Session) -> Denial {
         match session.ballot == self.kept.enforced && self.admitted != Some(session) {
             true => Denial::Anew,
@@ -155,7 +155,7 @@ impl Lender {
         }
     }
 
-    /// Answers a request. `roots`: of the disk, read now.
+    /// Handles a request. `roots`: of the disk, read now.
     pub fn handle(&mut self, request: LenderRequest, roots: Roots) -> LenderReply {
         match request {
             LenderRequest::Claim(session) => self.claim(session, roots),
@@ -185,7 +185,7 @@ impl Lender {
         }
     }
 
-    /// Admits the session that waits, if nothing is in flight. `roots`: of the disk, read now.
+    /// Admits the pending session, if no I/O is in flight. `roots`: of the disk, read now.
     pub fn admit(&mut self, roots: Roots) -> Option<LenderAnswer> {
         if self.in_flight > 0 && holds(Rule::LendersDrain) {
             return None;

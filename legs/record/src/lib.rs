@@ -1,25 +1,25 @@
-//! Legs: pools whose disks are not shared. Which disks hold everything, who remembers it, and who may write.
+//! Legs: pools with disks that are not shared. Decides which disks are current, and which head may write.
 //!
-//! Pure: callers feed what happened, and perform the returned actions. Nothing here has a clock, a socket or a file.
+//! Pure: callers feed events, and perform the returned actions. There is no clock, socket or file in this crate.
 //!
-//! * [`Record`]: what is remembered of a pool. [`Memory`]: how a member, a head or the witness, keeps and changes it.
-//! * [`Owner`]: a head that owns the pool or wants to. [`Lender`]: who lends a disk, to one session at a time.
-//! * [`Config`]: who remembers, how many of them are a commit, and which disks can be read from.
+//! * [`Record`]: the replicated state of a pool. [`Memory`]: the state of a member, a head or the witness, and its rules.
+//! * [`Owner`]: a head that owns the pool or is a candidate. [`Lender`]: lends a disk, to one session at a time.
+//! * [`Config`]: the members, their quorum, and the disks that can be read from.
 //!
-//! **What holds.** Every write that a client was told to be durable is on every disk that the newest committed record calls
-//! current. One head at a time writes. A disk that lacks something is never opened alone. The explorer beside this
-//! code (`explorer/`, in tests only) looks for states in which one of these is not so, with all rules and
-//! without each (`rules.rs`). `docs/decisions/0080-record-of-legs.md` says why the protocol is as it is, and where the first
-//! draft of it had holes.
+//! **Invariants.** Every write that was acknowledged to a client as durable is on every disk that the newest committed record calls
+//! current. One head at a time writes. A disk with missing data is never opened alone. The explorer in
+//! `explorer/` (tests only) searches for states that violate one of these, with all rules and
+//! without each (`rules.rs`). `docs/decisions/0080-record-of-legs.md` explains the protocol, and the flaws of its first
+//! draft.
 //!
-//! **What callers owe.**
+//! **Obligations of callers.**
 //!
-//! * A member writes [`Reply::write`] durably before it answers; a lender [`LenderReply::write`].
+//! * A member makes [`Reply::write`] durable before it responds; a lender [`LenderReply::write`].
 //! * From [`Event::LegFailed`] on until [`Action::ReleaseErrors`], and from the proposal to make a leg current on, no error of
 //!   the leg reaches ZFS.
-//! * [`Event::Heard`] comes before whatever was heard, for every message of another head.
-//! * [`Event::Fenced`] says that the head was off at a moment after [`Action::Fence`] was returned.
-//! * A process that starts anew begins with [`Owner::new`] and a boot number that never repeats; so does a lender with its
+//! * [`Event::Heard`] comes before the event of the message itself, for every message of another head.
+//! * [`Event::Fenced`] means that the head was off at a time after [`Action::Fence`] was returned.
+//! * A process that starts begins with [`Owner::new`] and a boot number that never repeats; so does a lender with its
 //!   incarnation.
 
 #![forbid(unsafe_code)]

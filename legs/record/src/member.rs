@@ -1,66 +1,66 @@
-//! One member, a head or the witness: what it remembers of a pool, and how it answers.
+//! The state of one member, a head or the witness, for a pool, and its responses.
 //!
-//! It keeps three things on stable storage: the greatest term that it promised to and that was not withdrawn, the newest record that it
-//! accepted, and which record it knows to be committed. [`Memory::handle`] says what to write. The answer may go
+//! The durable state consists of the greatest term that it promised to and that was not withdrawn, the newest record that it
+//! accepted, and the version of the committed record. [`Memory::handle`] returns the state to write. The response may be sent
 //! only after that is durable.
 //!
-//! **A member that lost all that** may have promised anything. A person's word begins another *life* of it, by a random number. In
+//! **A member that lost this state** may have made any promise. An administrator readmits it with a new *life*, a random number. In
 //! that life it is no member ([`Memory::again`]) until a committed record names the life, and its owner has sent that record. Votes of
-//! the life before do not count beside such a record.
+//! the previous life do not count together with such a record.
 
 use super::record::{Ballot, MemberId, Record, Version};
 use super::rules::{Rule, holds};
 
-/// A claim or a record this far after what was promised is of nobody who counts epochs.
+/// A claim or a record this far after the promised epoch comes from no valid candidate.
 const EPOCHS_AT_ONCE_MAX: u64 = 1 << 32;
 
-/// Marks the answer to one question of one boot of one head.
+/// Identifies the response to one request of one boot of one head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag {
-    /// Of the head that asks: random, or a counter that never repeats.
+    /// Boot number of the sender: random, or a counter that never repeats.
     pub boot: u64,
     /// Counted in that boot.
     pub number: u32,
 }
 
-/// What a member has on stable storage.
+/// A member's durable state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// It accepts nothing of an older term.
     pub promised: Ballot,
-    /// To which one before that, which matters if that one gives up. Not stored.
+    /// The promise before it; restored if the term is withdrawn. Not stored.
     pub before: Ballot,
     /// The newest record.
     pub accepted: Option<Record>,
     /// It is known that a quorum had this record.
     pub committed: Version,
-    /// Random, of a member that lost what it remembered before; otherwise 0.
+    /// Random, if the member lost its state before; otherwise 0.
     pub life: u64,
 }
 
-/// What a member is asked.
+/// A request to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
-    /// What do you remember?
+    /// Return the state.
     Read(Tag),
     /// Promise to accept nothing of older terms.
     Claim {
         /// The new term.
         ballot: Ballot,
-        /// Whose.
+        /// The candidate.
         by: MemberId,
     },
-    /// This term will not be: its claim was refused, and it proposes nothing. Needs no answer.
+    /// This term is abandoned: its claim was refused, and it proposes no record. Needs no response.
     Withdraw(Ballot),
     /// Accept this record.
     Propose(Record),
-    /// This record is committed. Needs no answer.
+    /// This record is committed. Needs no response.
     Committed(Ballot, Version),
-    /// This record is committed, and names the life of a member that has no memory: remember it, and be a member.
+    /// This record is committed, and names the life of a member without state: store it, and become a member.
     Welcome(Record),
     /// This record is committed, and does not name you: begin that life, to be a member later.
     Join {
-        /// Of the answer.
+        /// Tag of the response.
         tag: Tag,
         /// The newest one of its owner.
         record: Record,
@@ -69,18 +69,18 @@ pub enum Request {
     },
 }
 
-/// What a member answers.
+/// A member's response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// To a read.
     Known(Tag, Memory),
     /// It promised, and its own head does not serve the pool.
     Promised {
-        /// To whom.
+        /// The promised term.
         ballot: Ballot,
         /// The newest record that it accepted.
         record: Option<Record>,
-        /// In which life.
+        /// The life in which it promised.
         life: u64,
     },
     /// Its own head serves the pool.
@@ -89,21 +89,21 @@ pub enum Answer {
     Accepted(Ballot, Version),
     /// It promised to another term before.
     Refused {
-        /// What it was asked for.
+        /// The requested term.
         asked: Ballot,
-        /// To whom it promised.
+        /// The promised term.
         promised: Ballot,
     },
-    /// To a read: it lost what it remembered, and is no member until a record names this life.
+    /// To a read: its state is lost, and it is no member until a record names this life.
     Forgot(Tag, u64),
 }
 
-/// What follows from a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// To be written, flushed and renamed into place before the answer goes; nothing if it is the same.
+    /// Must be written, flushed and renamed before the response is sent; `None` if unchanged.
     pub write: Option<Memory>,
-    /// The answer.
+    /// The response.
     pub answer: Option<Answer>,
 }
 
@@ -117,7 +117,7 @@ impl Reply {
 }
 
 impl Memory {
-    /// Of a member that was there when the pool was made.
+    /// The state of a member at the creation of the pool.
     pub fn new(record: Record) -> Self {
         Self {
             promised: record.ballot,
@@ -128,7 +128,7 @@ impl Memory {
         }
     }
 
-    /// Of a member that lost what it remembered, by a person's word. `life`: random, not 0.
+    /// The state of a member that lost its state and is readmitted. `life`: random, not 0.
     pub fn again(life: u64) -> Self {
         Self {
             life,
@@ -136,7 +136,7 @@ impl Memory {
         }
     }
 
-    /// Whether it lost what it remembered, and was not told of anything since.
+    /// Whether it lost its state, and has received no record since.
     pub fn is_lost(&self) -> bool {
         self.life != 0 && self.accepted.is_none()
     }
@@ -148,7 +148,7 @@ impl Memory {
         is_known.then_some(record)
     }
 
-    /// Answers a request to member `me`. `serves`: the owner of the pool is on this very head.
+    /// Handles a request to member `me`. `serves`: the owner of the pool is on this head.
     pub fn handle(&self, me: MemberId, request: Request, serves: bool) -> Reply {
         if self.is_lost() {
             return self.handle_lost(me, request);
@@ -164,17 +164,17 @@ impl Memory {
             },
             Request::Claim { ballot, .. } => self.claim(ballot),
             Request::Withdraw(ballot) => self.withdraw(ballot),
-            // Its owner has the promise of this member, and no term that has not may act on its answer.
+            // This head's owner has the promise of this member, and no other term may act on its response.
             Request::Propose(record)
                 if serves && record.ballot != self.promised && holds(Rule::OwnersAcceptNothing) =>
             {
                 self.refuse(record.ballot)
             }
-            // This is a machine that was replaced, or an old copy of its file: another life counts.
+            // This is a replaced host, or an old copy of its file: another life counts.
             Request::Propose(record) if record.life(me) != self.life => Reply::none(),
             Request::Propose(record) => self.propose(record),
             Request::Committed(ballot, version) => self.learn(ballot, version),
-            // The answer was lost.
+            // A repeat: the response was lost.
             Request::Welcome(record) if self.accepted.as_ref() == Some(&record) => Reply {
                 write: None,
                 answer: Some(Answer::Accepted(record.ballot, record.version())),
@@ -184,7 +184,7 @@ impl Memory {
         }
     }
 
-    /// What it remembers is of no use any more: it was a member before, and is none.
+    /// It was a member before and is none now, so its state is obsolete.
     fn join(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
         let known = self.accepted.as_ref();
         let is_newer = known.is_some_and(|known| known.version() <= record.version());
@@ -197,7 +197,7 @@ impl Memory {
         }
     }
 
-    /// It has a life already. If that is one in which it was a member before, what it is told of that may be on its way, and another one
+    /// It already has a life. If it was a member in that life before, messages about it may be in flight, so a new life
     /// begins.
     fn join_lost(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
         let is_used = record.leaves_out(me) && record.life(me) == self.life;
@@ -264,12 +264,12 @@ impl Memory {
         }
     }
 
-    /// No candidate comes to such an epoch. After a promise of the last one nobody could open the pool any more.
+    /// No valid candidate reaches such an epoch. After a promise of the last epoch no head could open the pool any more.
     fn is_far_ahead(&self, ballot: Ballot) -> bool {
         ballot.epoch.saturating_sub(self.promised.epoch) > EPOCHS_AT_ONCE_MAX
     }
 
-    /// The owner that others have promised to may go on. Nobody counts on a promise to who gave up.
+    /// The owner with the promises of the other members may continue. No decision relies on a promise to an abandoned term.
     fn withdraw(&self, ballot: Ballot) -> Reply {
         let is_it = self.promised == ballot && self.before != Ballot::default();
         let before = Self {
@@ -297,7 +297,7 @@ impl Memory {
             .accepted
             .as_ref()
             .is_some_and(|known| known.version() > version && ballot == known.ballot);
-        // A record that came late: what it said was replaced by its own proposer.
+        // A late record: its own proposer has replaced it.
         if has_newer {
             return Reply::none();
         }
@@ -372,20 +372,20 @@ mod tests {
         assert_eq!(
             write(&promised, Request::Withdraw(later)),
             None,
-            "nobody promised to that one"
+            "no promise to that one"
         );
         assert_eq!(
             write(&promised, Request::Withdraw(other)),
             Some(before.clone())
         );
-        // Whoever promised meanwhile keeps that.
+        // A later promise stays.
         let next = write(&promised, claim(later)).expect("it promises");
         assert_eq!(write(&next, Request::Withdraw(other)), None);
         assert_eq!(
             write(&next, Request::Withdraw(later)).map(|memory| memory.promised),
             Some(other)
         );
-        // What was accepted is not taken back.
+        // An accepted record stays.
         let record = Record::new(1, later, [DiskId(1)]);
         let accepted = write(&next, Request::Propose(record)).expect("it accepts");
         assert_eq!(write(&accepted, Request::Withdraw(later)), None);
@@ -538,7 +538,7 @@ mod tests {
         );
     }
 
-    /// Its machine was replaced, or an old copy of its file was put back.
+    /// Its host was replaced, or an old copy of its file was restored.
     #[test]
     fn a_member_of_another_life_does_not_vote_for_a_record() {
         let reply = handle(&memory(), Request::Propose(named(70)), false);

@@ -1,4 +1,4 @@
-//! Who remembers, and how many of them are enough.
+//! The members of a pool, and their quorum.
 
 use super::record::{DiskId, MemberId, Record};
 use super::rules::{Rule, holds};
@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The members of an appliance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Membership {
-    /// One head, whose disks are all its own. Its own memory is a commit.
+    /// One head with all disks. Its own memory is a commit.
     OneHead(MemberId),
-    /// Two heads and nobody else. A commit needs both, or one and the confirmed fence of the other.
+    /// Two heads alone. A commit needs both, or one and the confirmed fence of the other.
     TwoHeads([MemberId; 2]),
-    /// Two heads, and a witness that remembers. A commit needs any two.
+    /// Two heads, and a witness that stores the record. A commit needs any two.
     TwoHeadsAndWitness {
         /// The heads.
         heads: [MemberId; 2],
         /// The witness.
         witness: MemberId,
     },
-    /// The same, and the witness is to be none any more. A commit needs any two, and the two heads or what stands in for one of them.
+    /// The same, and the witness is being removed. A commit needs any two, and the two heads or a replacement for the vote of one.
     WitnessLeaves {
         /// The heads.
         heads: [MemberId; 2],
@@ -55,7 +55,7 @@ impl Membership {
         }
     }
 
-    /// The one that only remembers.
+    /// The member without disks.
     pub fn witness(&self) -> Option<MemberId> {
         match self {
             Self::TwoHeadsAndWitness { witness, .. } | Self::WitnessLeaves { witness, .. } => {
@@ -65,7 +65,7 @@ impl Membership {
         }
     }
 
-    /// The one that is to be none any more.
+    /// The member that is being removed.
     pub fn leaving(&self) -> Option<MemberId> {
         match self {
             Self::WitnessLeaves { witness, .. } => Some(*witness),
@@ -73,22 +73,22 @@ impl Membership {
         }
     }
 
-    /// Who is a member by `next` and none yet.
+    /// The member that `next` adds.
     pub(super) fn coming(&self, next: &Self) -> Option<MemberId> {
         let present = self.members();
         let mut coming = next.members().into_iter();
         coming.find(|member| !present.contains(member))
     }
 
-    /// The heads that are heads by `next`, too.
+    /// The heads that are also heads by `next`.
     pub(super) fn staying(&self, next: &Self) -> impl Iterator<Item = MemberId> {
         let heads = self.heads().iter().copied();
         heads.filter(|head| next.heads().contains(head))
     }
 
-    /// What comes next on the way to `wish`. A witness or a third head comes in one step, and a witness goes in two: heads that are one
-    /// step apart rely on the answer, or the fence, of one and the same member. One that comes has no vote before both heads go by the
-    /// rule with it, so a third head takes the place of a witness in that step.
+    /// The next step on the way to `wish`. A witness or a third head is added in one step, and a witness is removed in two: heads that
+    /// are one step apart rely on the response, or the fence, of the same member. A new member has no vote before both heads apply the
+    /// rule with it, so a third head replaces a witness in that step.
     pub(super) fn step_to(&self, wish: &Self) -> Option<Self> {
         match (self, wish) {
             (
@@ -115,7 +115,7 @@ impl Membership {
                     false => wish.clone(),
                 })
             }
-            // There is no way back from here: a head may have gone on by the next record.
+            // There is no way back from here: a head may have continued with the next record.
             (Self::WitnessLeaves { heads, .. }, _) => Some(Self::TwoHeads(*heads)),
             _ => None,
         }
@@ -130,27 +130,27 @@ const QUORUM: usize = 2;
 pub struct LegGroup {
     /// The disks, each with the head that lends it.
     pub lenders: BTreeMap<DiskId, MemberId>,
-    /// How many disks hold everything.
+    /// Number of disks that are needed to read all data.
     pub needed: usize,
 }
 
-/// What a head knows of one pool without asking.
+/// A head's configuration of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// This head.
     pub me: MemberId,
     /// The pool's number.
     pub pool: u64,
-    /// Who remembers, by the configuration. It counts for records that name no members.
+    /// The configured members. They count for records that name none.
     pub membership: Membership,
     /// Where the disks are.
     pub groups: Vec<LegGroup>,
 }
 
-/// What stands in for answers, with two heads.
+/// Replacements for votes, with two heads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StandIn {
-    /// The other head is confirmed to be off, by a fence or a person, and was not heard since.
+    /// The other head is confirmed to be off, by a fence or an administrator, and has sent no message since.
     pub is_other_fenced: bool,
     /// The own, committed copy names no disk of another head as current.
     pub is_sole: bool,
@@ -162,7 +162,7 @@ impl Config {
         self.membership.members()
     }
 
-    /// The same with the members of a record. A head goes by the one that its own member accepted: no change of members is committed
+    /// The same with the members of a record. A head applies the record that its own member accepted: no change of members is committed
     /// without that.
     pub fn by(&self, record: Option<&Record>) -> Cow<'_, Self> {
         let named = record.and_then(|record| record.members.as_ref());
@@ -192,7 +192,7 @@ impl Config {
         }
     }
 
-    /// The other one of two heads, where nobody else can say what became of it.
+    /// The other one of two heads, if no third member exists or counts.
     pub fn other_of_two(&self) -> Option<MemberId> {
         match &self.membership {
             Membership::TwoHeads(_) | Membership::WitnessLeaves { .. } => self.other_head(),
@@ -200,13 +200,13 @@ impl Config {
         }
     }
 
-    /// Who lends a disk.
+    /// The head that lends a disk.
     pub fn lender(&self, disk: DiskId) -> Option<MemberId> {
         let mut groups = self.groups.iter();
         groups.find_map(|group| group.lenders.get(&disk).copied())
     }
 
-    /// Whether everything can be read from these disks.
+    /// Whether all data can be read from these disks.
     pub fn is_readable(&self, disks: &BTreeSet<DiskId>) -> bool {
         self.groups.iter().all(|group| {
             let present = group.lenders.keys().filter(|disk| disks.contains(disk));
@@ -219,8 +219,8 @@ impl Config {
         current.all(|disk| self.lender(*disk) == Some(self.me))
     }
 
-    /// Two heads: whether the fence of the other one is a vote: not if it has the only current disks, for then it may go on
-    /// by itself when it is back, and knows nothing of what was voted for without it.
+    /// Two heads: whether the fence of the other one is a vote. Not if that head has the only current disks: it may continue
+    /// alone after a restart, without the records that were committed without it.
     pub fn may_vote_by_fence<'a>(&self, current: impl Iterator<Item = &'a DiskId>) -> bool {
         let mut lenders = current.map(|disk| self.lender(*disk));
         lenders.any(|lender| lender == Some(self.me)) || !holds(Rule::NoFenceAgainstTheSole)
@@ -258,8 +258,8 @@ impl Config {
         }
     }
 
-    /// Who is asked first to accept `proposed` after `before`, where the order matters: with two heads, those whose disks
-    /// alone are current must know that they no longer are before the other one may act on it.
+    /// The members that must accept `proposed` first, if the order matters. With two heads, the lender of the only current disks
+    /// must accept that they no longer are the only ones before the other head may act on it.
     pub fn first_to_accept(
         &self,
         before: &Record,

@@ -1,11 +1,11 @@
-//! The record of a pool's legs: which disks hold everything, which lack what, and who may write.
+//! The record of a pool's legs: the current disks, the missing data of the other disks, and the owner.
 
 use super::membership::Membership;
 use super::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By so many groups, the last root of an owner that died may be ahead of the pool. Groups that change nothing are counted and have no
-/// root: an idle pool counts so many in a day.
+/// The last root of an owner that died may be ahead of the pool by this many groups. Groups without a change are counted and have no
+/// root: an idle pool counts this many in a day.
 const GROUPS_AHEAD_MAX: u64 = 20_000;
 
 /// A head or witness, by a number that never changes.
@@ -18,8 +18,8 @@ pub struct DiskId(pub u64);
 
 /// A term: one attempt of one head to own the pool.
 ///
-/// The epoch grows with each. The nonce is random: it tells two terms apart that claimed the same epoch where neither
-/// could know of the other.
+/// The epoch grows with each term. The nonce is random: it distinguishes two terms with the same epoch that were claimed without
+/// knowledge of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ballot {
     /// The greater one wins.
@@ -31,16 +31,16 @@ pub struct Ballot {
 /// One connection of one term to one disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
-    /// Whose.
+    /// The term.
     pub ballot: Ballot,
     /// Counted by the owner; a later one replaces the one before.
     pub number: u32,
 }
 
-/// The place of a record among all of its pool: the later epoch is newer, then the later sequence within it.
+/// The order of a pool's records: by epoch, then by sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Of the owner who proposed it.
+    /// The epoch of its proposer.
     pub epoch: u64,
     /// Counted by that owner, from 1.
     pub sequence: u64,
@@ -56,7 +56,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Whether a leg with this stamp was last written by an owner whom the record knows.
+    /// Whether the record names the session that last wrote a leg with this stamp.
     pub fn know(&self, mark: Session) -> bool {
         mark == self.confirmed || mark == self.possible
     }
@@ -64,9 +64,9 @@ impl Marks {
 
 /// The two newest roots on a disk, by their transaction groups; 0 where there is none.
 ///
-/// Not each group has a root, and not on each disk: one that changes nothing has none, and others have theirs on three top-level
-/// devices. So distances between groups say nothing. One root is written at a time, to all legs of a top-level
-/// device that are in use, and is durable there before the next one: all of them have all roots but the newest.
+/// Not each group has a root, and not on each disk: a group without a change has none, and roots go to three top-level
+/// devices only. So distances between groups are meaningless. One root is written at a time, to all legs of a top-level
+/// device that are in use, and is durable there before the next one: all of them have all roots except the newest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Roots {
     /// The newest.
@@ -75,7 +75,7 @@ pub struct Roots {
     pub before: u64,
 }
 
-/// What is known of a disk that is taken out.
+/// The missing data of an excluded disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lack {
     /// As [`Stale::since`].
@@ -84,11 +84,11 @@ pub struct Lack {
     pub newest: u64,
 }
 
-/// A disk that lacks data.
+/// A disk with missing data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stale {
-    /// The first transaction group of which something may be missing. The root of the group before, or a later one, is on
-    /// it: without that it is an older image of itself. 0: a person gave up all that is on it.
+    /// The first transaction group that may be missing in part. The root of the group before, or a later one, is on
+    /// it: otherwise it is an older image. 0: an administrator gave up all data on it.
     pub since: u64,
     /// Its stamps.
     pub marks: Marks,
@@ -104,7 +104,7 @@ impl Stale {
         roots.newest + 1 < self.since
     }
 
-    /// Whether the roots of a disk with this stamp are of this pool, whose newest group is `pool_group`.
+    /// Whether the roots of a disk with this stamp belong to this pool. `pool_group`: its newest group.
     pub(super) fn is_own(&self, mark: Session, roots: Roots, pool_group: u64) -> bool {
         if !self.marks.know(mark) {
             return false;
@@ -119,35 +119,35 @@ impl Stale {
     }
 }
 
-/// What the members remember of one pool.
+/// The replicated state of one pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The pool's number.
     pub pool: u64,
-    /// Who proposed it, by term.
+    /// The term of its proposer.
     pub ballot: Ballot,
-    /// Which of that term's records it is, from 1.
+    /// Sequence number in that term, from 1.
     pub sequence: u64,
-    /// Who owns the pool; nobody after an export.
+    /// The owner of the pool; `None` after an export.
     pub owner: Option<MemberId>,
-    /// Disks that hold everything that was ever acknowledged, each with the stamp that was read from it.
+    /// Disks with all acknowledged writes, each with the stamp that was read from it.
     pub current: BTreeMap<DiskId, Session>,
-    /// Disks that lack something.
+    /// Disks with missing data.
     pub stale: BTreeMap<DiskId, Stale>,
-    /// Disks with a history that is not this pool's. Nothing is written to them.
+    /// Disks with a history that is not this pool's. They are never written.
     pub divergent: BTreeSet<DiskId>,
-    /// Members that lost what they remembered, each with the life in which it counts now; 0 for others.
+    /// Members that lost their state once, each with the life in which it counts now; 0 for all other members.
     pub lives: BTreeMap<MemberId, u64>,
-    /// Who remembers, since that was changed, or since the pool was made. Otherwise the configuration says it.
+    /// The members, since a change of them or the creation of the pool. If `None`, the configured ones count.
     pub members: Option<Membership>,
 }
 
-/// So many lives are in a record when a member comes, at most: those of witnesses that left, and of the heads. The format has room for 16:
-/// the one that comes, and members that lose what they remembered later, find a place.
+/// Most life numbers in a record when a member is added: those of former witnesses, and of the heads. The format has room for 16,
+/// so there is room for the new member, and for members that lose their state later.
 const LIVES_LEFT_MAX: usize = 12;
 
 impl Record {
-    /// The record of a new pool: all of its disks are current, and nobody owns it.
+    /// The record of a new pool: all of its disks are current, and it has no owner.
     pub fn new(pool: u64, ballot: Ballot, disks: impl IntoIterator<Item = DiskId>) -> Self {
         let first = Session { ballot, number: 1 };
         Self {
@@ -163,29 +163,29 @@ impl Record {
         }
     }
 
-    /// Whether it has room for the life of a member that comes. That of one which left stays, as a vote of it may be on its way.
+    /// Whether it has room for the life of a new member. The life of a former one stays, because its vote may be in flight.
     pub fn takes_a_life_of(&self, member: MemberId) -> bool {
         self.lives.len() < LIVES_LEFT_MAX || self.lives.contains_key(&member)
     }
 
-    /// The life of a member in which it counts: 0 until it lost what it remembered.
+    /// The life of a member in which it counts: 0 until it lost its state.
     pub fn life(&self, member: MemberId) -> u64 {
         self.lives.get(&member).copied().unwrap_or_default()
     }
 
-    /// Whether it names its members, and that is none.
+    /// Whether it names its members, and `member` is not among them.
     pub(super) fn leaves_out(&self, member: MemberId) -> bool {
         let members = self.members.as_ref();
         members.is_some_and(|members| !members.members().contains(&member))
     }
 
-    /// Whether that is one of its heads, as far as it names them.
+    /// Whether `head` is one of its heads; true if it names none.
     pub(crate) fn names_head(&self, head: MemberId) -> bool {
         let members = self.members.as_ref();
         members.is_none_or(|members| members.heads().contains(&head))
     }
 
-    /// Takes the members of another record, which are `members`. One that is none by this record counts in its life there.
+    /// Adopts the members of another record, which are `members`. One that is not named by this record counts in its life there.
     pub(super) fn take_members(&mut self, other: &Self, members: &[MemberId]) {
         let named = self.members.as_ref().map(Membership::members);
         for (member, life) in &other.lives {
@@ -198,14 +198,14 @@ impl Record {
         self.leave_lives(members);
     }
 
-    /// The lives of others than `members` stay: they are used up.
+    /// The life numbers of members that are not in `members` stay: they are used up.
     pub(super) fn leave_lives(&mut self, members: &[MemberId]) {
         if !holds(Rule::LivesAreUsedOnce) {
             self.lives.retain(|member, _| members.contains(member));
         }
     }
 
-    /// Its place.
+    /// Its version.
     pub fn version(&self) -> Version {
         Version {
             epoch: self.ballot.epoch,
@@ -221,7 +221,7 @@ impl Record {
         }
     }
 
-    /// The disks that hold everything.
+    /// The current disks.
     pub fn current_disks(&self) -> BTreeSet<DiskId> {
         self.current.keys().copied().collect()
     }
@@ -249,7 +249,7 @@ impl Record {
         disks.chain(&self.divergent).copied().collect()
     }
 
-    /// Makes a current disk stale.
+    /// Marks a current disk as stale.
     pub fn drop_disk(&mut self, disk: DiskId, lack: Lack) {
         let Some(marks) = self.marks(disk) else {
             return;
@@ -264,15 +264,15 @@ impl Record {
         self.stale.insert(disk, stale);
     }
 
-    /// Takes a disk out because of its history.
+    /// Excludes a disk as divergent.
     pub fn diverge(&mut self, disk: DiskId) {
         self.current.remove(&disk);
         self.stale.remove(&disk);
         self.divergent.insert(disk);
     }
 
-    /// A person gave up what is on a disk that is not current, or on the one that took its place: everything is copied to it. So it is to
-    /// one that was none of the pool's until then.
+    /// An administrator gave up the data on a disk that is not current, or replaced it: all data is copied to the disk. The same holds for
+    /// a disk that is new to the pool.
     pub(super) fn give_up(&mut self, disk: DiskId) {
         if self.current.contains_key(&disk) {
             return;
@@ -294,15 +294,15 @@ impl Record {
         self.stale.insert(disk, stale);
     }
 
-    /// Whether the owner of this term has noted that a person gave the disk up, and nothing since.
+    /// Whether the owner of this term has noted that the disk was given up, and nothing since.
     pub(super) fn has_given_up(&self, disk: DiskId) -> bool {
         let mut again = self.clone();
         again.give_up(disk);
         self.stale.contains_key(&disk) && again == *self
     }
 
-    /// Notes that the owner of this term begins to write to a stale disk, by the session `next`. `seen` and `roots` are the
-    /// stamp and the roots that are on it now. Of an older image nothing is taken to be there.
+    /// Notes that the owner of this term begins to write to a stale disk, in the session `next`. `seen` and `roots` are the
+    /// stamp and the roots on it now. The data on an older image does not count.
     pub fn begin_return(&mut self, disk: DiskId, seen: Session, roots: Roots, next: Session) {
         if let Some(stale) = self.stale.get_mut(&disk) {
             if stale.is_older(roots) && holds(Rule::OlderImagesAreCopied) {
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(returned(28), 1);
     }
 
-    /// The pool was idle, so its roots are far apart; the last one was on its way to the legs when the owner died.
+    /// The pool was idle, so its roots are far apart; the last one was in flight to the legs when the owner died.
     #[test]
     fn one_root_may_be_ahead_however_far_and_no_two() {
         let mut one = record();

@@ -1,17 +1,17 @@
-//! Why a pool is not opened, and what its owner tells the operator.
+//! Why a pool is not opened, and the notices to the operator.
 
 use super::membership::Config;
 use super::record::{DiskId, MemberId, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who has what the disks that can be reached lack.
+/// The location of the data that is missing on the reachable disks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Newer {
-    /// Of the newest record that is known.
+    /// Epoch of the newest known record.
     pub epoch: u64,
-    /// The disks that hold everything, each with its head.
+    /// The current disks, each with its head.
     pub disks: BTreeMap<DiskId, Option<MemberId>>,
-    /// The disks of this head that lack data, each with the first transaction group of which something is missing.
+    /// The disks of this head with missing data, each with the first transaction group that is missing.
     pub since: BTreeMap<DiskId, u64>,
 }
 
@@ -31,26 +31,26 @@ impl Newer {
 /// Why a pool is not opened now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// No member knows the pool.
+    /// No member has the pool's record.
     NoRecord,
     /// By the newest record this head is none of its heads: it was not added yet.
     NoMember,
-    /// Too few members answer.
+    /// Too few members respond.
     NoQuorum {
-        /// Who answered.
+        /// The members that responded.
         heard: BTreeSet<MemberId>,
     },
-    /// Two heads: the other one may have gone on alone. It has to be heard, or a person has to say that it has nothing
+    /// Two heads: the other one may have continued alone. A message of it is needed, or an administrator's confirmation that it has nothing
     /// newer.
     OtherHeadUnheard {
         /// The other head.
         head: MemberId,
-        /// What the own copy says.
+        /// The contents of the own copy.
         known: Newer,
     },
-    /// The disks that can be reached lack data.
+    /// The reachable disks have missing data.
     Stale(Newer),
-    /// Current disks have histories that exclude each other. A person has to choose one.
+    /// Current disks have histories that exclude each other. An administrator must choose one.
     Diverged(BTreeSet<DiskId>),
     /// Its owner serves it.
     OwnerLives(MemberId),
@@ -58,26 +58,26 @@ pub enum Refusal {
     OwnerUnconfirmed(MemberId),
     /// Another head claims the pool.
     Outbid,
-    /// The record changed meanwhile: look again.
+    /// The record changed during the opening: try again.
     Changed,
 }
 
-/// What the operator is told.
+/// A notice to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Notice {
     /// The pool is not opened.
     Refused(Refusal),
-    /// No record can be committed, so writes wait.
+    /// No record can be committed, so writes are blocked.
     WritesWait {
-        /// Who accepted the record.
+        /// The members that accepted the record.
         accepted: BTreeSet<MemberId>,
     },
-    /// The last disk that holds everything failed. Writes wait for it.
+    /// The last current disk failed. Writes are blocked until it is available.
     LastLeg(DiskId),
     /// A disk has a history that is not this pool's. It is left alone.
     Divergent(DiskId),
     /// A change of members was taken back: the other head did not accept it in its time.
     MembersStay,
-    /// A disk that comes back is older than it was when it became stale: everything is copied to it.
+    /// A disk returned in a state from before it became stale: it is copied in full.
     OlderImage(DiskId),
 }

@@ -1,12 +1,12 @@
-//! The rules of the protocol by name, so that a test can take one away and see that it is needed.
+//! The rules of the protocol by name, so that a test can remove one and show that it is needed.
 //!
-//! In a build that is no test, every rule holds and the compiler removes the question.
+//! In a build without tests, every rule holds and the compiler removes the check.
 
-/// A rule that the explorer may take away.
+/// A rule that the explorer may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     dead_code,
-    reason = "some rules are asked for by the explorer's world only"
+    reason = "only the explorer's world checks some rules"
 )]
 pub(super) enum Rule {
     /// A candidate needs promises of a quorum, not of itself alone.
@@ -19,15 +19,15 @@ pub(super) enum Rule {
     MembersRefuseOlderEpochs,
     /// One epoch is promised to one candidate.
     OneCandidateForEachEpoch,
-    /// A member writes before it answers.
+    /// A member writes before it responds.
     MembersWriteBeforeTheyAnswer,
     /// A lender refuses older epochs.
     LendersRefuseOlderEpochs,
     /// A lender's epoch outlives its restart.
     LendersKeepTheirEpoch,
-    /// A lender ends the I/O of one session before it admits the next.
+    /// A lender completes the I/O of one session before it admits the next.
     LendersDrain,
-    /// A lender takes I/O of the admitted session only.
+    /// A lender accepts I/O of the admitted session only.
     LendersTakeOneSession,
     /// A session is resumed only with the same incarnation of the lender.
     SameIncarnation,
@@ -37,21 +37,21 @@ pub(super) enum Rule {
     ReadErrorsFailNoLeg,
     /// The last leg is used again only if no write or flush of it failed.
     LegsThatLackStayFailed,
-    /// A leg that failed comes back only through a resilver.
+    /// A failed leg returns only through a resilver.
     FailedLegsStayOut,
     /// The legs that are left after a drop can be read.
     LastLegsStay,
-    /// What a leg lacks begins with the first group that no flush confirmed.
+    /// The missing data of a leg begins with the first group that no flush confirmed.
     SinceTheFirstUnconfirmed,
-    /// A fault during the resilver does not shorten what the leg lacks.
+    /// A fault during the resilver does not reduce the missing data of the leg.
     SinceOutlivesTheResilver,
     /// A leg is current only after its resilver, synced groups and a flush.
     ReturnIsComplete,
-    /// What ended says of which session it was.
+    /// A completed return names its session.
     ReturnsNameTheirSession,
     /// From the proposal to make a leg current on, its errors are withheld.
     GrowthBindsFromItsProposal,
-    /// A record says that a stale leg is written before it is.
+    /// A stale leg is written only after a record announces it.
     ResilversAreOnRecord,
     /// Foreign history is not resilvered.
     ForeignHistoryIsDivergent,
@@ -63,19 +63,19 @@ pub(super) enum Rule {
     OnlyCurrentLegs,
     /// The record of a new owner is committed before the import.
     CommitBeforeImport,
-    /// The owner before is known to have stopped.
+    /// The previous owner is known to have stopped.
     ProofOfTheStop,
-    /// That proof counts for the term that was read before it was asked for.
+    /// That proof counts for the term that was read before the fence was requested.
     ProofForOneTerm,
-    /// A head that serves promises nothing to others.
+    /// A head that serves makes no promise to another candidate.
     OwnersPromiseNothing,
-    /// It accepts nothing of others either.
+    /// It accepts no record of another term either.
     OwnersAcceptNothing,
-    /// A member that lost its memory does not vote until it was told of a record that names its life.
+    /// A member that lost its memory does not vote until it receives a record that names its life.
     LostMembersDoNotVote,
-    /// It is told after that record is committed.
+    /// It receives the record after the commit.
     WelcomeAfterTheCommit,
-    /// Promises of a life count only beside records that name it.
+    /// Promises of a life count only together with records that name it.
     PromisesOfThisLife,
     /// A head that the newest record leaves out does not open the pool.
     HeadsOpenAsMembers,
@@ -87,7 +87,7 @@ pub(super) enum Rule {
     JoiningBeginsALife,
     /// The life of a witness that left is none to count in again.
     LivesAreUsedOnce,
-    /// A life that a member told before a record named a later one says nothing.
+    /// A life that a member reported before a record named a later one does not count.
     LivesAreToldAnew,
     /// The own member accepts a change of members last.
     ChangesBeginElsewhere,
@@ -95,13 +95,13 @@ pub(super) enum Rule {
     WitnessLeavesInTwoSteps,
     /// The second step follows when both heads have accepted the first one.
     LeavingIsAgreed,
-    /// Two heads: a fence stands in for a vote until its victim is heard.
+    /// Two heads: a fence replaces a vote until its victim sends a message.
     FenceEndsWhenHeard,
     /// Two heads: after a boot the own copy is not enough.
     UnsureAfterBoot,
-    /// Two heads: answers to an earlier boot say nothing.
+    /// Two heads: responses to an earlier boot do not count.
     AnswersOfThisBoot,
-    /// Two heads: a head that was frozen may have been taken for one that is off: what it heard before says nothing.
+    /// Two heads: a frozen head may have been considered off: state that it received before does not count.
     FreezesAreNoticed,
     /// Two heads: the own copy counts if it is committed.
     SoleIsCommitted,
@@ -109,7 +109,7 @@ pub(super) enum Rule {
     SoleCountsProposals,
     /// Two heads: a fence is no vote against the head that has the only current legs.
     NoFenceAgainstTheSole,
-    /// Two heads: who has the only current legs accepts more of them first.
+    /// Two heads: the head with the only current legs accepts additional ones first.
     GrowthBeginsAtTheSole,
 }
 

@@ -24,7 +24,7 @@ impl Writer {
         self.0
     }
 
-    /// What was written so far.
+    /// The bytes written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -96,7 +96,7 @@ impl Writer {
     }
 }
 
-/// Takes from the beginning of a slice.
+/// Reads from the beginning of a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -108,16 +108,16 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What was not read. Nothing is left then.
+    /// Takes the unread bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// Nothing follows.
+    /// Checks that all bytes are read.
     ///
     /// # Errors
     ///
-    /// Something does.
+    /// Bytes are left.
     pub fn end(&self) -> Result<(), Malformed> {
         match self.rest.is_empty() {
             true => Ok(()),
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// There is none, and its place is not 0.
+    /// There is no number, and its bytes are not 0.
     pub fn maybe(&mut self) -> Result<Option<u64>, Malformed> {
         match (self.flag()?, self.number()?) {
             (false, 0) => Ok(None),

@@ -1,4 +1,4 @@
-//! What is stored of a disk that is lent: the file of its lender, and the stamp on a disk that a head opens itself.
+//! The stored state of a lent disk: the file of its lender, and the stamp on a disk that a head opens itself.
 
 use super::bytes::{Malformed, Reader, Writer, checksum};
 use crate::lender::Kept;
@@ -41,7 +41,7 @@ pub fn encode_lent(disk: DiskId, kept: &Kept) -> Vec<u8> {
     sealed(LENT_MAGIC, &body.into_bytes())
 }
 
-/// What a lender's file says of `disk`. `None`: it is damaged, of another length, or of another disk.
+/// Decodes a lender's file for `disk`. `None`: it is damaged, of another length, or of another disk.
 pub fn decode_lent(bytes: &[u8], disk: DiskId) -> Option<Kept> {
     let mut body = unsealed(LENT_MAGIC, bytes).ok()?;
     let is_of_it = body.disk().ok()? == disk;

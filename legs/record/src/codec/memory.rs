@@ -8,18 +8,18 @@ use crate::membership::Membership;
 use crate::record::{Ballot, DiskId, Marks, MemberId, Record, Stale};
 
 const MAGIC: &[u8; 8] = b"BULKLEGS";
-/// The latest one. All since the first are read. It is written for records that name their members, and the one before for others: that
-/// is what earlier programs read.
+/// The latest version. All earlier ones can be read. Records that name their members are written in this version, all other records in
+/// the previous one, which earlier releases can read.
 const VERSION: u32 = 3;
 /// Without members.
 const VERSION_2: u32 = 2;
-/// Without lives of members.
+/// Without the life numbers of members.
 const VERSION_1: u32 = 1;
 /// Magic, version, length, checksum.
 const HEADER_BYTES: usize = 20;
-/// What the checksum covers of the header: all that comes before it.
+/// Offset of the checksum in the header; it covers all bytes before it.
 const CHECKSUM_AT: usize = 16;
-/// Of a pool, in all places together.
+/// Of a pool, in all lists together.
 const DISKS_MAX: usize = 1024;
 /// Members that a record names.
 const LIVES_MAX: usize = 16;
@@ -29,22 +29,22 @@ const MEMBERS_BYTES_MAX: usize = 25;
 pub const RECORD_BYTES_MAX: usize =
     HEADER_BYTES + 140 + DISKS_MAX * 65 + LIVES_MAX * 16 + MEMBERS_BYTES_MAX;
 
-/// Why bytes are no memory of a member. A member with such bytes does not answer: it may have promised anything.
+/// Why bytes are not a valid memory. A member with such a file does not respond: it may have made any promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Something else, or too short.
+    /// Another magic number, or too short.
     #[error("no record of legs")]
     Unrecognised,
-    /// Written by a later program.
-    #[error("a record of legs of version {0}, which this program does not know")]
+    /// Written by a later release.
+    #[error("a record of legs of version {0}, which this release cannot read")]
     UnknownVersion(u32),
-    /// Longer than any record may be, or not as long as it says.
+    /// Longer than any record may be, or not of the length in the header.
     #[error("a record of legs of the wrong length")]
     Length,
     /// Damaged.
     #[error("a record of legs with a wrong checksum")]
     Checksum,
-    /// The checksum is right, and the content is not: written by a faulty program.
+    /// The checksum is correct and the content is invalid: written by faulty code.
     #[error("a record of legs that contradicts itself")]
     Content,
 }
@@ -55,7 +55,7 @@ impl From<Malformed> for DecodeError {
     }
 }
 
-/// The bytes of a memory.
+/// Encodes a memory.
 ///
 /// # Panics
 ///
@@ -88,11 +88,11 @@ pub fn encode_memory(memory: &Memory) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The memory that `bytes` are.
+/// Decodes a memory.
 ///
 /// # Errors
 ///
-/// They are none, or one of a later version, damaged, too long, or followed by anything.
+/// The bytes are not a memory, or of a later version, damaged, too long, or followed by more bytes.
 pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
     let unrecognised = |_| DecodeError::Unrecognised;
     let mut header = Reader::new(bytes);
@@ -191,7 +191,7 @@ fn read_memory(reader: &mut Reader<'_>, version: u32) -> Result<Memory, Malforme
     };
     let accepted = match reader.flag()? {
         true => Some(read_record(reader, version)?),
-        // There are no members to name, so it would be of the version before.
+        // Without a record there are no members, so this is not a valid encoding.
         false if version == VERSION => return Err(Malformed),
         false => None,
     };
@@ -297,7 +297,7 @@ fn read_stale(reader: &mut Reader<'_>) -> Result<Stale, Malformed> {
     })
 }
 
-/// A count and as many entries, in strictly ascending order of their keys.
+/// Reads a count and as many entries, in strictly ascending order of their keys.
 fn sorted<K: Ord, T>(
     reader: &mut Reader<'_>,
     entry: impl Fn(&mut Reader<'_>) -> Result<(K, T), Malformed>,
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(written, before);
     }
 
-    /// What names no members is as an earlier release writes and reads it; the other way round it refuses.
+    /// A record without members is encoded so that an earlier release can read it; one with members is refused there.
     #[test]
     fn members_are_at_the_end_and_of_another_version() {
         let before = encode_memory(&memory());
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// It would be written anew as other bytes.
+    /// It would be encoded differently.
     #[test]
     fn a_memory_without_a_record_is_not_of_the_version_with_members() {
         let mut bytes = encode_memory(&Memory::again(9));
@@ -523,7 +523,7 @@ mod tests {
         let bytes = encode_memory(&Memory::new(Record::new(42, ballot, disks)));
         assert!(decode_memory(&bytes).is_ok());
         let mut body = bytes[HEADER_BYTES..].to_vec();
-        // It ends with the counts of divergent disks and of lives.
+        // The counts of divergent disks and of life numbers come last.
         body.truncate(body.len() - 8);
         body.extend(1_u32.to_le_bytes());
         body.extend(5000_u64.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What heads do: carries out the actions of the owner, and the driver's part of the pool server.
+//! Carries out the actions of an owner, and the driver's part of the pool server.
 
 use super::invariants;
 use super::search::{cover, note};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 impl World {
-    /// Gives an event to the owner on a head, and does what follows.
+    /// Passes an event to the owner on a head, and performs the resulting actions.
     pub(super) fn event(&mut self, setup: &Setup, head: u8, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -49,7 +49,7 @@ impl World {
                 cover("a record is committed");
                 invariants::on_commit(self, setup, &record);
                 if record.members != self.committed.members {
-                    cover("the members are others");
+                    cover("the members are changed");
                 }
                 self.committed = Rc::new(Record::clone(&self.committed).newer(record));
             }
@@ -85,7 +85,7 @@ impl World {
         if let Request::Propose(record) = &request {
             invariants::on_proposal(self, record);
         }
-        // What is read of three members only prepares the claim, which asks again: it is read in one step.
+        // Reads of three members only prepare the claim, which reads again: they are one step.
         let is_three = setup.kind != Kind::TwoHeads && !setup.kind.names_members();
         let is_read = matches!(request, Request::Read(_)) && is_three;
         let is_reached = self.is_up(member) && !self.is_cut(head, member);
@@ -98,13 +98,13 @@ impl World {
         Some(Event::Answered(member_id(member), answer))
     }
 
-    /// A member takes a request and writes what it has to.
+    /// A member handles a request and writes its state.
     pub(super) fn answer(&mut self, member: u8, request: Request) -> Option<crate::Answer> {
         let is_welcome = matches!(request, Request::Welcome(_));
         let is_join = matches!(request, Request::Join { .. });
         let head = self.member(member)?;
         if *head.known() == Memory::default() && !is_join {
-            // It was never told of the pool, and says so: that is no answer.
+            // It reports that it has no state of the pool. This does not count as a response.
             return None;
         }
         let serves = head.owner.has_term();
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Sends what is due for one leg: of the write, or of the resilver.
+    /// Sends the pending I/O for one leg: of the write, or of the resilver.
     pub(super) fn issue(&mut self, head: u8, disk: u8, is_resilver: bool) {
         let Some(server) = &self.heads[usize::from(head)].server else {
             return;
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// The driver hears of the end of I/O.
+    /// The driver receives the completion of I/O.
     pub(super) fn io_done(&mut self, setup: &Setup, io: Io, is_good: bool) {
         let is_local = io.from == self.host(io.disk);
         let Some(server) = &mut self.head(io.from).server else {
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// `lacks`: by a write or flush, and not by what the library says of it.
+    /// `lacks`: because of a write or flush, not because of an error that the library reports.
     pub(super) fn leg_failed(&mut self, setup: &Setup, head: u8, disk: u8, lacks: bool) {
         let Some(server) = &mut self.head(head).server else {
             return;
@@ -319,7 +319,7 @@ impl World {
         self.event(setup, head, event);
     }
 
-    /// What was withheld from the last leg is sent to it.
+    /// Sends the withheld I/O to the last leg.
     fn use_again(&mut self, head: u8, disk: u8) -> Option<Event> {
         cover("the last leg is used again");
         let server = self.head(head).server.as_mut()?;
@@ -327,7 +327,7 @@ impl World {
         let leg = server.legs.get_mut(&disk)?;
         leg.progress = match is_writing && !leg.lacks {
             true => Progress::Writing,
-            // Where a leg may lack something, its errors are forgotten.
+            // If data may be missing on a leg, its errors are dropped.
             false => Progress::Done,
         };
         leg.lacks = false;
@@ -343,7 +343,7 @@ impl World {
         self.look_for_end(head)
     }
 
-    /// Acknowledges the write that is under way if it is on all legs but those whose error was released.
+    /// Acknowledges the write in progress if it is on all legs except those with a released error.
     fn look_for_end(&mut self, head: u8) -> Option<Event> {
         let server = self.head(head).server.as_mut()?;
         let is_done = |leg: &DriverLeg| leg.progress == Progress::Done;

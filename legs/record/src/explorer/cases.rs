@@ -1,4 +1,4 @@
-//! The table of cases: what becomes of a pool in each fault, with two heads, with a witness, and with three heads.
+//! The table of cases: the state of a pool after each fault, with two heads, with a witness, and with three heads.
 
 use super::search::last_notice;
 use super::steps::Step;
@@ -56,7 +56,7 @@ pub(super) fn opens(setup: &Setup, world: &mut World, head: u8) {
     assert!(is_open(world, head.into()), "{:?}", last_notice());
 }
 
-/// Head 0 has all of it, and disk 1 lacks groups from 12 on.
+/// Head 0 is current, and disk 1 is missing groups from 12 on.
 fn newer() -> Newer {
     Newer {
         epoch: 2,
@@ -92,7 +92,7 @@ fn a_block_of_the_last_leg_that_cannot_be_read_stops_no_write() {
     }
 }
 
-/// The library takes the only leg for dead, such as after a moment in which no label could be read.
+/// The library considers the only leg dead, for example because no label could be read for a short time.
 #[test]
 fn the_last_leg_that_failed_no_write_is_used_again() {
     for kind in KINDS {
@@ -105,7 +105,7 @@ fn the_last_leg_that_failed_no_write_is_used_again() {
     }
 }
 
-/// Somebody starts a second server beside the one that serves: that is refused, and is no reason to end.
+/// A second server is started next to the one that serves: it is refused, and the first one continues.
 #[test]
 fn who_wants_what_another_one_serves_does_not_disturb_it() {
     for kind in KINDS {
@@ -127,7 +127,7 @@ fn partition_with_fencing_the_owner_goes_on() {
         let (setup, mut world) = begin(kind, Start::Served);
         part(kind, &mut world);
         assert!(write(&setup, &mut world, 0), "{kind:?}");
-        // Two heads go on after the fence; others before it, and need none.
+        // Two heads continue after the fence; the other kinds before it, without one.
         assert_eq!(world.heads[1].is_up, kind != Kind::TwoHeads, "{kind:?}");
     }
 }
@@ -171,7 +171,7 @@ fn partition_without_fencing_two_heads_wait_and_nobody_takes_over() {
     }
 }
 
-/// Lets everything happen, and every fence fail.
+/// Lets all steps happen, with every fence failing.
 fn fail_fences(setup: &Setup, world: &mut World) {
     for _ in 0..3 {
         world.settle_by(setup, |_, step| !matches!(step, Step::PowerOff(_)));
@@ -231,7 +231,7 @@ fn power_lost_and_one_of_two_current_legs_returns() {
             matches!(found, Refusal::OtherHeadUnheard { .. }),
             "{found:?}"
         );
-        // A person's word.
+        // An administrator's confirmation.
         let setup = setup.by_word();
         world.then(&setup, Step::OpenByWord(head));
         assert!(is_open(&world, head.into()), "{:?}", last_notice());
@@ -321,7 +321,7 @@ fn a_leg_comes_back_by_itself() {
         // And the other head can do without the first.
         world.take(&setup, Step::Crash(0));
         if kind == Kind::TwoHeads {
-            // It has not heard the other head since it booted.
+            // It has received no message of the other head since it booted.
             let found = refusal(&setup, &mut world, 1);
             assert!(matches!(found, Refusal::OtherHeadUnheard { .. }));
         } else {
@@ -395,7 +395,7 @@ fn two_heads_take_over_after_a_fence_if_they_have_heard_each_other() {
     assert!(write(&setup, &mut world, 1));
 }
 
-/// It was taken for one that is off. What its member says before it has ended must not end the owner that came after it.
+/// It was considered off. Messages of its member before it stops must not end the owner that replaced it.
 #[test]
 fn an_owner_that_stood_still_ends_and_not_the_next_one() {
     let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
@@ -417,7 +417,7 @@ fn an_owner_that_stood_still_ends_and_not_the_next_one() {
         }
         _ => true,
     });
-    assert!(world.heads[0].owner.has_term(), "it has not heard yet");
+    assert!(world.heads[0].owner.has_term(), "it has no message yet");
     world.settle(&setup);
     assert!(!world.heads[0].owner.has_term(), "it has ended");
     assert!(is_open(&world, 1), "{:?}", last_notice());
@@ -451,7 +451,7 @@ fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() 
     }
 }
 
-/// Also while something is copied to the disk that goes.
+/// Also while a resilver writes to the disk that is removed.
 #[test]
 fn a_disk_that_takes_the_place_of_a_stale_one_gets_everything_and_is_current_then() {
     for kind in KINDS {
@@ -525,7 +525,7 @@ fn a_member_that_lost_its_memory_is_no_vote_until_the_owner_has_told_it() {
         let (setup, mut world) = begin(kind, Start::Served);
         world.take(&setup, Step::Forget(third(kind)));
         world.take(&setup, Step::Crash(1));
-        assert!(!write(&setup, &mut world, 0), "{kind:?}: by whose vote?");
+        assert!(!write(&setup, &mut world, 0), "{kind:?}: no vote");
     }
 }
 
@@ -539,7 +539,7 @@ fn a_member_that_was_told_anew_votes_and_a_second_loss_is_survived() {
         world.take(&setup, Step::Crash(1));
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         assert!(!world.committed.current.contains_key(&disk_id(1)));
-        // The owner dies, too: nobody opens what lacks the write.
+        // The owner dies, too: no head opens a leg without the write.
         world.take(&setup, Step::Crash(0));
         world.take(&setup, Step::Boot(1));
         let why = refusal(&setup, &mut world, 1);

@@ -1,5 +1,5 @@
-//! A witness or a third head is added to two heads that serve a pool, or a witness is taken away: what becomes of it, and whether anything is
-//! lost meanwhile.
+//! A witness or a third head is added to two heads that serve a pool, or a witness is removed: the outcome, and that no data is
+//! lost in between.
 
 use super::cases::{begin_with, is_open, opens, write};
 use super::runs::{longer, look_at, pass, report};
@@ -25,7 +25,7 @@ const KINDS: [Kind; 6] = [
 /// A third head comes.
 const WIDER: [Kind; 2] = [Kind::Third, Kind::ThirdForWitness];
 
-/// Of which the configuration says the same on both heads.
+/// Kinds with the same configuration on both heads.
 const UNNAMED: [Kind; 2] = [Kind::Joining, Kind::Leaving];
 
 const FAULTS: [Fault; 14] = [
@@ -74,7 +74,7 @@ fn a_witness_that_is_added_signs_when_a_head_is_lost_and_nobody_is_shot() {
         world.toggle_cut(0, 1);
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         assert!(world.heads[1].is_up);
-        // And the head that was cut off does not open what it has.
+        // And the head that was cut off does not open its leg.
         world.then(&setup, Step::Open(1));
         assert!(!is_open(&world, 1));
         assert_eq!(world.violation, None);
@@ -108,7 +108,7 @@ fn a_witness_that_is_taken_away_is_none_and_two_heads_go_on_by_a_fence() {
     }
 }
 
-/// It gets a leg, and has the pool when both others are lost in turn.
+/// It gets a leg, and serves the pool when both other heads are lost in turn.
 #[test]
 fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
     for kind in WIDER {
@@ -120,11 +120,11 @@ fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
         world.then(&setup, Step::Attach { head: 0, disk: 2 });
         world.then(&setup, Step::LegBack { head: 0, disk: 2 });
         assert_eq!(world.committed.current.len(), 3, "{kind:?}");
-        // Head 1 is lost, and nobody is shot.
+        // Head 1 is lost, and no head is fenced.
         world.take(&setup, Step::Crash(1));
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         assert!(!world.committed.current.contains_key(&disk_id(1)));
-        // The others are back, and the owner is lost.
+        // The lost heads are back, and the owner is lost.
         world.then(&setup, Step::Boot(1));
         world.then(&setup, Step::LegBack { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 3, "{kind:?}");
@@ -135,7 +135,7 @@ fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
     }
 }
 
-/// Its configuration says that it is one of three.
+/// By its configuration it is one of three.
 #[test]
 fn a_head_that_was_not_added_yet_does_not_open_the_pool() {
     for kind in WIDER {
@@ -151,7 +151,7 @@ fn a_head_that_was_not_added_yet_does_not_open_the_pool() {
     }
 }
 
-/// The other head cannot be reached. Nobody goes by the vote of the third head before it can.
+/// The other head cannot be reached. No head counts the vote of the third head before it can.
 #[test]
 fn a_third_head_that_one_head_knows_of_has_no_vote() {
     for kind in WIDER {
@@ -173,7 +173,7 @@ fn a_third_head_that_one_head_knows_of_has_no_vote() {
     }
 }
 
-/// Also with another life, as what it remembers is of no use any more.
+/// Also with a new life, because its earlier state is obsolete.
 #[test]
 fn there_and_back_again() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
@@ -188,7 +188,7 @@ fn there_and_back_again() {
     assert_eq!(world.violation, None);
 }
 
-/// The other head cannot be reached: nothing waits for it, and what is said again later is done.
+/// The other head cannot be reached: the change does not block, and a repeated request succeeds later.
 #[test]
 fn a_change_that_the_other_head_does_not_accept_is_taken_back() {
     for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
@@ -209,7 +209,7 @@ fn a_change_that_the_other_head_does_not_accept_is_taken_back() {
     }
 }
 
-/// Who wanted a witness waits no more. What the other head has accepted is not undone by that.
+/// The request for a witness was withdrawn. A record that the other head has accepted is not undone by that.
 #[test]
 fn a_change_for_which_nobody_waits_is_not_begun_or_comes_to_its_end() {
     let mut ends = BTreeSet::new();
@@ -233,7 +233,7 @@ fn a_change_for_which_nobody_waits_is_not_begun_or_comes_to_its_end() {
     assert_eq!(ends.len(), 2, "it came too late, and in time");
 }
 
-/// A leg fails while the other head does not answer: its exclusion does not wait for the change.
+/// A leg fails while the other head does not respond: its exclusion is independent of the change.
 #[test]
 fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
     for (kind, step) in [
@@ -253,7 +253,7 @@ fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
     }
 }
 
-/// The owner is killed at each step of a change. What it began is done or not, and can be said again.
+/// The owner is killed at each step of a change. The change is either made or not, and can be repeated.
 #[test]
 fn an_owner_that_dies_at_any_step_of_a_change_leaves_a_pool_that_opens_and_can_change() {
     for (kind, step, wanted) in [
@@ -296,7 +296,7 @@ fn settle_without(setup: &Setup, world: &mut World, member: u8) {
     });
 }
 
-/// The head that goes on by an unfinished change needs the other one.
+/// The head that continues with an unfinished change needs the other one.
 #[test]
 fn an_addition_that_one_head_knows_of_needs_the_other_head() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
@@ -304,7 +304,7 @@ fn an_addition_that_one_head_knows_of_needs_the_other_head() {
     world.take(&setup, ADD);
     world.settle_by(&setup, |world, _| accepted(world, 1) == Some(two_heads()));
     assert_eq!(accepted(&world, 1), Some(with_witness()));
-    assert_eq!(accepted(&world, 0), Some(two_heads()), "it is asked last");
+    assert_eq!(accepted(&world, 0), Some(two_heads()), "its request is the last one");
     world.take(&setup, Step::PowerLoss);
     world.take(&setup, Step::Boot(1));
     world.then(&setup, Step::Open(1));
@@ -347,7 +347,7 @@ fn a_change_is_taken_back_when_it_had_its_own_time() {
     assert_eq!(last_notice(), Some(Notice::MembersStay));
 }
 
-/// It is late that the witness hears of having been a member, and it is to be one again.
+/// The witness receives late that it was a member, and is added again.
 #[test]
 fn a_witness_that_comes_again_begins_another_life() {
     let (setup, mut world) = begin(Kind::Joining, Start::Held);
@@ -361,7 +361,7 @@ fn a_witness_that_comes_again_begins_another_life() {
     assert_eq!(world.violation, None);
 }
 
-/// What a witness said of a life that it does not have any more comes late.
+/// A message of a witness from an earlier life arrives late.
 #[test]
 fn a_late_word_of_an_earlier_life_mutes_no_member() {
     assert!(counts_after_a_late_word());
@@ -453,7 +453,7 @@ fn no_state_near_a_change_of_members_violates_anything() {
 #[test]
 fn no_walk_with_changes_of_members_violates_anything() {
     const EXPECTED: [&str; 5] = [
-        "the members are others",
+        "the members are changed",
         "a change of members is taken back",
         "a write is acknowledged",
         "an error is released",

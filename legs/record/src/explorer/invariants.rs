@@ -1,11 +1,11 @@
-//! What must hold in every state, by name.
+//! The invariants of every state, by name.
 
 use super::world::{
     Content, FOREIGN, Progress, Setup, World, disk_id, disk_of, member_id, member_of, two_heads,
 };
 use crate::{MemberId, Membership, Memory, Record};
 
-/// Looked at after every step.
+/// Called after every step.
 pub(super) fn check(world: &mut World, setup: &Setup) {
     let acknowledged = world.acknowledged;
     for disk in world.committed.current_disks() {
@@ -23,8 +23,8 @@ pub(super) fn check(world: &mut World, setup: &Setup) {
     }
 }
 
-/// Whether no head can do without a member by whose vote the other one can do without this head. The two are those that are there from the
-/// beginning.
+/// Whether the rules of the two original heads exclude that each of them continues without the other, with the vote of the
+/// same third member.
 fn do_rules_meet(world: &World, setup: &Setup) -> bool {
     let records = |head: usize| world.heads.get(head)?.memory.accepted.as_ref();
     let (Some(one), Some(other)) = (records(0), records(1)) else {
@@ -34,7 +34,7 @@ fn do_rules_meet(world: &World, setup: &Setup) -> bool {
         let memory = world.memory_on_disk(member_of(member));
         memory.is_some_and(|one| one.life == record.life(member) && one.accepted.is_some())
     };
-    // By whose vote a head can do without the other one.
+    // The member with a vote that replaces the other head.
     let relied_on = |record: &Record| {
         let third = match setup.membership(record) {
             Membership::TwoHeadsAndWitness { witness, .. } => Some(witness),
@@ -80,11 +80,11 @@ pub(super) fn on_import(world: &mut World, head: u8, disks: &[u8], newest: Conte
     }
 }
 
-/// Nobody may be able to act on a record that still lists the leg.
+/// No head may be able to act on a record that still lists the leg.
 pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
     let disk = disk_id(disk);
     let is_out = |record: &Record| !record.current.contains_key(&disk);
-    // Who lost its memory acts on no record.
+    // A member that lost its memory acts on no record.
     let knows = |memory: &Memory| memory.accepted.as_ref().map_or(memory.is_lost(), is_out);
     let members = world.config(setup, head).members();
     let remember = members
@@ -96,7 +96,7 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
         Some(_) => {
             let other = &world.heads[usize::from(1 - head)];
             let heard = other.owner.heard_record();
-            // One that is frozen knows nothing any more when it goes on.
+            // A frozen head has no valid state when it resumes.
             let runs = other.is_up && !other.is_frozen;
             knows(&world.heads[usize::from(head)].memory) && (!runs || heard.is_none_or(is_out))
                 || count >= 2
@@ -131,7 +131,7 @@ pub(super) fn on_commit(world: &mut World, setup: &Setup, record: &Record) {
     }
 }
 
-/// What the device driver goes on with cannot have failed: writes to it would wait for ever.
+/// The leg that the device driver continues with cannot have failed: writes to it would block forever.
 pub(super) fn on_last_leg(world: &mut World, head: u8, disk: u8) {
     let server = world.heads[usize::from(head)].server.as_ref();
     let leg = server.and_then(|server| server.legs.get(&disk));
@@ -140,7 +140,7 @@ pub(super) fn on_last_leg(world: &mut World, head: u8, disk: u8) {
     }
 }
 
-/// A write is about to replace what is on a disk.
+/// A write is about to replace the contents of a disk.
 pub(super) fn on_landing(world: &mut World, disk: u8) {
     let one = &world.disks[usize::from(disk)];
     if one.visible().history & FOREIGN != 0 && !one.is_given_up {

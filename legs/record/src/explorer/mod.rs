@@ -1,4 +1,4 @@
-//! Explores the state machines of this folder in a world in which everything fails that can.
+//! Explores the state machines of this crate in a world with all possible faults.
 
 mod actions;
 mod cases;

@@ -1,4 +1,4 @@
-//! Takes away one rule at a time. The explorer has to find what it is for.
+//! Removes one rule at a time. The explorer must find the violation that the rule prevents.
 
 use super::runs::{longer, report};
 use super::search::{Violation, explore, shorten, walk};
@@ -106,14 +106,14 @@ const MUTATIONS: &[Mutation] = &[
 /// Rules that other rules make unnecessary for the invariants: each spares clients a disturbance.
 #[rustfmt::skip]
 const SPARES: &[Mutation] = &[
-    // An owner that goes on after it was taken for one that is off would end. It gets no further: it cannot write to the legs of
-    // others any more.
+    // An owner that resumes after it was considered off would end. The harm is limited: it can no longer write to the legs of
+    // other heads.
     mutation(Rule::OwnersAcceptNothing, TwoHeads, Served, &[Freeze, Hurry], (2, 1, 2)),
-    // A leg that lacks more than the record says does not have the root of the group before: all of it is copied.
+    // A leg with more data missing than on record does not have the root of the group before: it is copied in full.
     mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
     // The late end of an earlier return names a group that is on the leg by now, and the pool has to pass that one first.
     mutation(Rule::ReturnsNameTheirSession, Witness, Late, &[], (0, 0, 2)),
-    // A member that a record names in an earlier life has no vote until a person says so.
+    // A member that a record names in an earlier life has no vote until an administrator confirms it.
     mutation(Rule::LivesAreToldAnew, Left, Served, &[Members, Lose], (3, 0, 1)),
     // A head that is alone with a change has to wait for the other one.
     mutation(Rule::ChangesBeginElsewhere, Joining, Degraded, &[Members, Cut], (2, 1, 1)),

@@ -1,6 +1,6 @@
-//! The explorations of a test run: what is bounded is named here, and what was seen is printed.
+//! The explorations of a test run, with their bounds. Coverage is printed.
 //!
-//! `BULKHEAD_LEGS_TIMES=100` looks at a hundred times as many states and walks.
+//! `BULKHEAD_LEGS_TIMES=100` explores a hundred times as many states and walks.
 
 use super::search::{Found, explore, shorten, walk};
 use super::world::{Fault, Kind, Setup, Start};
@@ -42,7 +42,7 @@ pub(super) fn longer(count: u64) -> u64 {
     count * times.and_then(|text| text.parse().ok()).unwrap_or(1_u64)
 }
 
-/// Says something that the test runner prints with `--nocapture`.
+/// Prints a line that the test runner shows with `--nocapture`.
 pub(super) fn report(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -104,7 +104,7 @@ fn no_state_near_a_start_violates_anything() {
     }
 }
 
-/// An old owner that lives, though its fence was reported, can write to no current leg where a quorum remembers.
+/// An old owner that is alive although its fence was reported can write to no current leg, if a quorum stores the record.
 #[test]
 fn a_fence_that_lies_loses_no_acknowledged_write() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {
@@ -118,12 +118,12 @@ fn a_fence_that_lies_loses_no_acknowledged_write() {
     }
 }
 
-/// A head stands still, is taken for one that is off, and goes on where it was.
+/// A head freezes, is considered off, and resumes in its old state.
 #[test]
 fn a_frozen_head_that_is_taken_for_one_that_is_off_loses_no_acknowledged_write() {
     const EXPECTED: [&str; 3] = [
         "a frozen head is taken for one that is off",
-        "a frozen head goes on",
+        "a frozen head resumes",
         "a write is acknowledged",
     ];
     let faults = [
@@ -153,7 +153,7 @@ fn a_frozen_head_that_is_taken_for_one_that_is_off_loses_no_acknowledged_write()
     }
 }
 
-/// One head remembers alone. It has no link that breaks and nobody to fence.
+/// One head is the only member. It has no link that breaks and no head to fence.
 #[test]
 fn one_head_with_legs_of_its_own_violates_nothing() {
     let faults = [
@@ -230,7 +230,7 @@ fn no_walk_violates_anything() {
     }
 }
 
-/// A member that lost its memory, on the way and afterwards: each of the other two fails meanwhile.
+/// A member that lost its memory, in all stages: each of the other two fails at the same time.
 #[test]
 fn a_member_that_lost_its_memory_loses_no_acknowledged_write() {
     let faults = [
@@ -256,7 +256,7 @@ fn a_member_that_lost_its_memory_loses_no_acknowledged_write() {
     }
 }
 
-/// A disk joins the pool while everything else goes wrong.
+/// A disk joins the pool while all other faults occur.
 #[test]
 fn a_disk_that_is_attached_counts_when_it_has_everything() {
     let faults = [

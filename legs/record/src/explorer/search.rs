@@ -1,4 +1,4 @@
-//! Looks at every state that can be reached within the bounds, the nearest first, and prints the shortest way to one that
+//! Explores every state that can be reached within the bounds, the nearest first, and prints the shortest path to one that
 //! must not be.
 
 use super::steps::Step;
@@ -16,7 +16,7 @@ thread_local! {
     static TOLD: RefCell<Vec<Notice>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps what an operator was told.
+/// Stores a notice to the operator.
 pub(super) fn note(notice: &Notice) {
     TOLD.with_borrow_mut(|told| {
         told.clear();
@@ -24,17 +24,17 @@ pub(super) fn note(notice: &Notice) {
     });
 }
 
-/// What an operator was told last.
+/// The last notice to the operator.
 pub(super) fn last_notice() -> Option<Notice> {
     TOLD.take().pop()
 }
 
-/// Notes that something happened in this exploration: a model in which nothing happens violates nothing.
+/// Notes that an event was covered in this exploration: a model without events has no violations.
 pub(super) fn cover(what: &'static str) {
     COVERED.with_borrow_mut(|covered| covered.insert(what));
 }
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) states: usize,
@@ -72,7 +72,7 @@ impl Violation {
     }
 }
 
-/// Takes the steps of a trace.
+/// Replays the steps of a trace.
 pub(super) fn replay(setup: &Setup, trace: &[Step]) -> World {
     let mut world = setup.world();
     for step in trace {
@@ -140,7 +140,7 @@ fn trace_to(ways: &[(u32, Step)], mut index: usize) -> Vec<Step> {
     trace
 }
 
-/// Leaves out of a trace what is not needed for its violation.
+/// Removes the steps of a trace that are not needed for its violation.
 pub(super) fn shorten(setup: &Setup, violation: Violation) -> Violation {
     let Violation { name, mut trace } = violation;
     let mut size = trace.len() / 2;
@@ -162,7 +162,7 @@ pub(super) fn shorten(setup: &Setup, violation: Violation) -> Violation {
     Violation { name, trace }
 }
 
-/// The violation at the end of a trace and how many steps it takes, if every step is possible.
+/// The violation at the end of a trace and the number of steps to it, if every step is possible.
 fn possible(setup: &Setup, trace: &[Step]) -> Option<(&'static str, usize)> {
     let mut world = setup.world();
     for (at, step) in trace.iter().enumerate() {
@@ -202,7 +202,7 @@ pub(super) fn walk(setup: &Setup, seed: u64, steps_max: usize) -> Found {
     }
 }
 
-/// Each walk has its own likelihoods: in some of them a kind of message is always late, in others one head is slow.
+/// Each walk has its own likelihoods: in some a kind of message is always late, in some one head is slow.
 fn pick(random: &mut fastrand::Rng, world: &World, steps: &[Step], seed: u64) -> Option<Step> {
     const WEIGHTS: [u32; 4] = [1, 8, 64, 512];
     let weight = |step: &Step| {

@@ -1,4 +1,4 @@
-//! What can happen next.
+//! The possible next steps.
 
 mod effects;
 mod starts;
@@ -68,7 +68,7 @@ pub(super) enum Step {
     PowerOff(u8),
     FenceFails(u8),
     FenceLies(u8),
-    /// A person says that a frozen head is off.
+    /// An administrator confirms wrongly that a frozen head is off.
     FenceByWord(u8),
     FenceReport(u8),
     PowerLoss,
@@ -76,15 +76,15 @@ pub(super) enum Step {
     TakeImage(u8),
     PutImageBack(u8),
     Forget(u8),
-    /// The owner on a head asks all members what they remember.
+    /// The owner on a head reads the state of all members.
     Look(u8),
     Discard {
         head: u8,
         disk: u8,
     },
-    /// Another disk is in the place of this one.
+    /// The disk is replaced.
     Exchange(u8),
-    /// The owner on a head is told that.
+    /// The owner on a head is notified of the replacement.
     Replace {
         head: u8,
         disk: u8,
@@ -98,13 +98,13 @@ pub(super) enum Step {
         head: u8,
         is_wider: bool,
     },
-    /// Nobody waits for that any more.
+    /// The request for other members is withdrawn.
     MembersStay(u8),
     Export(u8),
 }
 
 impl World {
-    /// Everything that can happen next.
+    /// All possible next steps.
     pub(super) fn steps(&self, setup: &Setup) -> Vec<Step> {
         let mut steps = Vec::new();
         self.message_steps(setup, &mut steps);
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// The word that a person may give: nothing newer is elsewhere, and the other head is off.
+    /// The confirmation that an administrator may give: no newer data exists elsewhere, and the other head is off.
     fn true_word(&self, setup: &Setup, at: u8) -> Option<Version> {
         self.config(setup, at).other_of_two()?;
         let own = self.heads[usize::from(at)].memory.accepted.as_ref()?;
@@ -237,7 +237,7 @@ impl World {
         (is_newest && is_whole && !other.is_up).then(|| own.version())
     }
 
-    /// Whether nothing that this head waits for is under way.
+    /// Whether no message or I/O for this head is in flight.
     fn is_quiet(&self, at: u8) -> bool {
         let is_mine = |envelope: &Envelope| envelope.from == at || envelope.to == at;
         let is_io =
@@ -293,7 +293,7 @@ impl World {
             if is_in_use && self.may(setup, Fault::ReadFails) {
                 steps.push(Step::ReadFails { head, disk: *disk });
             }
-            // What was sent ends as if nothing had been.
+            // I/O in flight has no effect.
             let is_quiet = is_lost && leg.resilver == Resilver::No;
             if is_in_use && is_quiet && self.may(setup, Fault::Unusable) {
                 steps.push(Step::Unusable { head, disk: *disk });
@@ -343,7 +343,7 @@ impl World {
         }
     }
 
-    /// Whether the device driver may use a leg again that failed: no other one of its group holds everything.
+    /// Whether the device driver may use a failed leg again: no other leg of its group is current.
     fn is_usable(&self, server: &Server, leg: &DriverLeg, disk: u8) -> bool {
         let is_last = self.committed.current_disks() == [disk_id(disk)].into();
         let lacks = leg.lacks && holds(Rule::LegsThatLackStayFailed);
@@ -367,7 +367,7 @@ impl World {
             }
             let is_stale = self.committed.stale.contains_key(&disk_id(at));
             let is_out = is_stale || self.committed.divergent.contains(&disk_id(at));
-            // Then it holds everything, and nobody pulls it as one that does not.
+            // Then the disk is complete, and is not removed as an incomplete one.
             let is_complete = self.heads.iter().any(|head| {
                 let leg = head.server.as_ref().and_then(|server| server.legs.get(&at));
                 leg.is_some_and(|leg| leg.resilver == Resilver::Done)
@@ -381,13 +381,13 @@ impl World {
                 let server = head.server.as_ref();
                 server.is_some_and(|server| server.legs.contains_key(&at))
             });
-            // Taken to another machine.
-            // What becomes of it after an owner began to write there, numbers of groups cannot tell.
+            // Moved to another host.
+            // After an owner began to write to it, numbers of groups cannot show the difference.
             let stale = self.committed.stale.get(&disk_id(at));
             let is_written =
                 |stale: &Stale| stale.is_written && disk.kept.mark == stale.marks.possible;
             let is_stale = is_stale && !stale.is_some_and(is_written);
-            // One that took its place carries no pool that could be imported.
+            // A replacement disk carries no pool that could be imported.
             let is_stale = is_stale && !disk.is_exchanged;
             let is_possible = is_stale && !is_foreign && !is_used && !self.is_up(self.host(at));
             if is_possible && self.may(setup, Fault::ForeignImport) {

@@ -1,5 +1,5 @@
 //! The world around the state machines: heads that crash, disks with caches, a network without promises, fences,
-//! and clients whose acknowledged writes are counted.
+//! and clients with their acknowledged writes.
 
 use crate::{
     Answer, Ballot, Completeness, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer,
@@ -27,7 +27,7 @@ pub(super) const WITNESS: u8 = 8;
 /// Writes by their numbers, one bit each.
 pub(super) type Writes = u16;
 
-/// What is on a disk: blocks, and a root that names the blocks of its history.
+/// Contents of a disk: blocks, and a root that names the blocks of its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Content {
     pub(super) blocks: Writes,
@@ -53,7 +53,7 @@ impl Content {
         }
     }
 
-    /// Takes the root of `new`. Roots have places of their own, and the newest counts.
+    /// Applies the root of `new`. Roots have slots of their own, and the newest counts.
     pub(super) fn take_root(&mut self, new: Self) {
         let before = self.before.max(new.before);
         match new.group.cmp(&self.group) {
@@ -106,7 +106,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// From whom to whom, and roughly what.
+    /// Sender, receiver, and the kind of the payload.
     pub(super) fn kind(&self) -> (u8, u8, u8) {
         let kind = match &self.payload {
             Payload::Request(Request::Read(_)) => 0,
@@ -145,23 +145,23 @@ impl Hash for Sent {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Disk {
     pub(super) durable: Content,
-    /// What was answered and not flushed, on top.
+    /// Acknowledged and not flushed, on top of `durable`.
     pub(super) cache: Option<Content>,
     pub(super) lender: Lender,
     pub(super) kept: Kept,
     pub(super) starts: u8,
     pub(super) in_flight: Vec<Io>,
     pub(super) fails: bool,
-    /// A person said that its content may go.
+    /// An administrator gave up its content.
     pub(super) is_given_up: bool,
-    /// It took the place of another one, and the owner was not told yet.
+    /// It is a replacement, and the owner is not notified yet.
     pub(super) is_exchanged: bool,
-    /// A copy of it that somebody has.
+    /// An older copy of it.
     pub(super) image: Content,
 }
 
 impl Disk {
-    /// One like this that nobody ever used.
+    /// An unused disk like this one.
     fn unused(&self) -> Self {
         Self {
             durable: Content::NOTHING,
@@ -176,7 +176,7 @@ impl Disk {
         self.cache.unwrap_or(self.durable)
     }
 
-    /// Loses what nobody flushed. The lender starts anew with what it kept.
+    /// Discards unflushed writes. The lender restarts with its stored state.
     pub(super) fn restart(&mut self, keeps_epoch: bool) {
         self.cache = None;
         self.in_flight.clear();
@@ -237,7 +237,7 @@ pub(super) struct Head {
     pub(super) is_frozen: bool,
     pub(super) boots: u8,
     pub(super) memory: Memory,
-    /// Answered and not written, where a member does not write before it answers.
+    /// Acknowledged and not written, if a member does not write before it responds.
     pub(super) unwritten: Option<Memory>,
     pub(super) owner: Owner,
     pub(super) server: Option<Server>,
@@ -254,7 +254,7 @@ pub(super) struct FenceOrder {
     pub(super) by: u8,
     pub(super) head: u8,
     pub(super) number: u32,
-    /// The head was powered off, and nobody was told yet.
+    /// The head was powered off, which is not reported yet.
     pub(super) is_done: bool,
 }
 
@@ -273,25 +273,25 @@ pub(super) struct World {
     pub(super) acknowledged: Writes,
     /// The group that each write was issued in.
     pub(super) births: [u8; 8],
-    /// The newest record that an owner knows to be committed.
+    /// The newest record that an owner has committed.
     pub(super) committed: Rc<Record>,
     /// A fence was reported and not done.
     pub(super) has_lie: bool,
-    /// How often a member lost what it remembered.
+    /// How often a member lost its state.
     pub(super) lives: u8,
     pub(super) violation: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One head, whose disks are both its own.
+    /// One head with both disks.
     OneHead,
     TwoHeads,
     Witness,
     ThreeHeads,
-    /// Three heads, and any two of three disks hold everything.
+    /// Three heads, and any two of three disks are enough.
     Raidz,
-    /// Two heads, and a witness that nobody told of anything. Records name their members.
+    /// Two heads, and a witness without any state. Records name their members.
     Joining,
     /// Two heads and a witness. Records name their members.
     Leaving,
@@ -299,9 +299,9 @@ pub(super) enum Kind {
     Unlike,
     /// Two heads, and a witness that was one until a record left it out.
     Left,
-    /// Two heads, and a third one with a disk that nobody told of anything. Records name their members.
+    /// Two heads, and a third one with a disk and without any state. Records name their members.
     Third,
-    /// The same with a witness, whose place the third head takes.
+    /// The same with a witness that the third head replaces.
     ThirdForWitness,
 }
 
@@ -331,7 +331,7 @@ impl Kind {
         }
     }
 
-    /// Who remembers, by the records at the beginning.
+    /// The members, by the records at the beginning.
     fn membership(self) -> Membership {
         let heads = [member_id(0), member_id(1)];
         match self {
@@ -360,7 +360,7 @@ pub(super) fn with_witness() -> Membership {
     }
 }
 
-/// What may go wrong.
+/// A possible fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Crash,
@@ -376,19 +376,19 @@ pub(super) enum Fault {
     Unusable,
     LinkLost,
     FenceFails,
-    /// It is reported and not done. Whoever was fenced lives.
+    /// It is reported and not done. The fenced head is alive.
     FenceLies,
-    /// A head stands still, and goes on later where it was. Meanwhile a person may take it for one that is off.
+    /// A head freezes, and resumes later in its old state. In between, an administrator may consider it off.
     Freeze,
     PowerLoss,
     ForeignImport,
     /// A stale disk is put back as it was before.
     OlderImage,
-    /// A member loses what it remembers, and a person says that it may be told anew.
+    /// A member loses its state, and an administrator readmits it.
     Forget,
     Hurry,
     Discard,
-    /// A disk that is not current is exchanged for one that carries nothing, and a person says so.
+    /// A disk that is not current is replaced by an empty one, and an administrator confirms that.
     Replace,
     /// A disk that is none of the pool's yet is attached.
     Attach,
@@ -408,7 +408,7 @@ pub(super) struct Setup {
     pub(super) faults: Vec<Fault>,
     /// Heads that the cluster may start the pool on.
     pub(super) openers: Vec<u8>,
-    /// Two heads: whether a person may give a word, if it is true.
+    /// Two heads: whether an administrator may give a confirmation, if it is true.
     pub(super) has_words: bool,
     pub(super) start: Start,
     /// Records do not name their members before these change.
@@ -418,7 +418,7 @@ pub(super) struct Setup {
 /// Where an exploration begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// A new pool that nobody serves.
+    /// A new pool without an owner.
     New,
     /// Head 0 serves it.
     Served,
@@ -426,22 +426,22 @@ pub(super) enum Start {
     Degraded,
     /// The same, and head 1 was powered off for that and is back.
     Alone,
-    /// As served; then head 1 was told that head 0 is off, which is not so, and serves it by its own leg. One write was
+    /// As served; then head 1 received a false confirmation that head 0 is off, and serves it by its own leg. One write was
     /// made there. The heads see each other again.
     Usurped,
-    /// As degraded; then the leg of head 1 came back, got one write, and failed before the copy of what it lacked.
+    /// As degraded; then the leg of head 1 came back, got one write, and failed before its resilver.
     Relapsed,
-    /// As served, and head 1 has heard head 0; then the leg of head 1 failed, and head 0 crashed with a record without it that
+    /// As served, and head 1 has a message of head 0; then the leg of head 1 failed, and head 0 crashed with a record without it that
     /// only its own member had accepted.
     Torn,
-    /// As degraded; then the leg of head 1 came back and is complete, and the record that says so is on its way.
+    /// As degraded; then the leg of head 1 came back and is complete, and the record with it as current is in flight.
     Proposed,
-    /// Two heads: the same, and head 1 has heard head 0 before; then head 0 crashed. Nobody was asked after those who were asked
-    /// first.
+    /// Two heads: the same, and head 1 had a message of head 0 before; then head 0 crashed. Only the first requests of the proposal were
+    /// sent.
     Grown,
     /// As degraded; then head 1 serves it, by the leg of head 0.
     Abroad,
-    /// Two heads that have heard each other. Head 0 served it and gave it up in order, and stands still; it was taken for one that is
+    /// Two heads with messages of each other. Head 0 served it, released it in order, and is frozen; it was considered
     /// off, and head 1 serves it by its own leg. One write was made there.
     Frozen,
     /// As degraded, after a write that is on both legs.
@@ -449,24 +449,24 @@ pub(super) enum Start {
     /// As served; then head 0 died when the root of a write was on the leg of head 1 only. It serves it again, without that leg,
     /// and one write was made since.
     Ahead,
-    /// As usurped; then the witness lost what it remembered, and the heads do not hear each other.
+    /// As usurped; then the witness lost its state, and the link between the heads is cut.
     Unheard,
-    /// As degraded; then the leg of head 1 came back, was copied to, and failed before the owner heard that it is complete. One write was
-    /// made since. The leg works again, and the owner has still not heard.
+    /// As degraded; then the leg of head 1 came back, was resilvered, and failed before the owner received the completion. One write was
+    /// made since. The leg works again, and the completion is still in flight.
     Late,
     /// As served, and disk 1 is none of the pool's yet.
     Narrow,
-    /// As served, and head 1 has heard head 0. Then they hear each other no more, and the leg of head 1 failed.
+    /// As served, and head 1 has a message of head 0. Then their link is cut, and the leg of head 1 failed.
     Apart,
-    /// As served; then head 1 asked head 0 and was started anew, and the answer is on its way.
+    /// As served; then head 1 sent a request to head 0 and was restarted, and the response is in flight.
     Asked,
     /// As served; then the first step for the witness to leave was accepted by the member of head 1 only, and head 0 crashed. Head 1 has
-    /// heard it since.
+    /// received it since.
     Parting,
-    /// As served; then the witness was added and taken away, and has not heard yet that it was a member.
+    /// As served; then the witness was added and removed, and has not received yet that it was a member.
     Held,
-    /// As served; head 1 wanted the pool and was told that head 0 is off, which is not so. Its member promised, lost that, and was
-    /// told of the record anew. Then the leg of head 1 failed and works again. The witness has neither heard of that nor of the
+    /// As served; head 1 wanted the pool and received a false confirmation that head 0 is off. Its member promised, lost that, and
+    /// received the record again. Then the leg of head 1 failed and works again. The witness has received neither that nor the
     /// claim, and one write was made since.
     Forgotten,
 }
@@ -535,7 +535,7 @@ impl Setup {
         self
     }
 
-    /// Who remembers by that record.
+    /// The members, by that record.
     pub(super) fn membership(&self, record: &Record) -> Membership {
         let named = record.members.clone();
         named.unwrap_or_else(|| self.kind.membership())
@@ -561,7 +561,7 @@ impl Setup {
         self
     }
 
-    /// A new pool, all heads up, nobody serves it.
+    /// A new pool, all heads up, without an owner.
     pub(super) fn new_world(&self) -> World {
         let first = Ballot { epoch: 1, nonce: 0 };
         let group = &self.configs[0].groups[0];
@@ -679,7 +679,7 @@ impl World {
         one != other && self.cuts & Self::pair(one, other) != 0
     }
 
-    /// Cuts a head off from all others, or ends that.
+    /// Cuts a head off from all other heads, or reconnects it.
     pub(super) fn toggle_cut(&mut self, one: u8, other: u8) {
         self.cuts ^= Self::pair(one, other);
     }
@@ -724,7 +724,7 @@ impl World {
         head.or(self.witness.as_ref()).map(|one| &one.memory)
     }
 
-    /// What a head goes by: the members that its own member accepted.
+    /// The configuration of a head with the members of the record that its own member accepted.
     pub(super) fn config<'a>(&self, setup: &'a Setup, head: u8) -> Cow<'a, Config> {
         let at = usize::from(head);
         setup.configs[at].by(self.heads[at].known().accepted.as_ref())

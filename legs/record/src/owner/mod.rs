@@ -1,4 +1,4 @@
-//! The head that owns a pool, or wants to: events in, actions out.
+//! A head that owns a pool, or is a candidate: events in, actions out.
 //!
 //! ```text
 //! Idle -> Reading -> [Fencing] -> Claiming -> Admitting -> Term: Committing -> Stamping -> Importing -> Serving
@@ -20,34 +20,34 @@ use opening::{Admitting, Claiming, Fencing, Promise, Reading};
 use std::collections::BTreeMap;
 use term::Term;
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The cluster wants the pool to be served here. `nonce`: random.
+    /// The cluster starts the pool here. `nonce`: random.
     Open {
         /// For the term that may come of it.
         nonce: u64,
-        /// Two heads: a person's word that the other head is off and has nothing newer than this record.
+        /// Two heads: an administrator's confirmation that the other head is off and has nothing newer than this record.
         word: Option<Version>,
     },
-    /// Two heads: time to ask the other one what it knows. Does no harm at any time.
+    /// Two heads: read the state of the other one now. Harmless at any time.
     Listen,
-    /// Three members: time to ask all of them whether they lost what they remembered. Does no harm at any time.
+    /// Three members: check now whether one has lost its state. Harmless at any time.
     Look,
-    /// Something arrived from another head, of whatever kind. Given before that itself is.
+    /// A message of another head arrived, of any kind. Comes before the event of the message itself.
     Heard(MemberId),
-    /// This head did not run for a while, so that others may have taken it for one that is off. Given before anything else that
-    /// happens afterwards.
+    /// This head was frozen, so that other heads may have considered it off. Comes before all later
+    /// events.
     Thawed,
     /// A member answered.
     Answered(MemberId, Answer),
     /// A lender answered.
     Lent(DiskId, LenderAnswer),
-    /// The fence of this number is confirmed: the head was off at a moment after it was asked for.
+    /// The fence of this number is confirmed: the head was off at a time after the request.
     Fenced(u32),
     /// The fence of this number failed.
     FenceFailed(u32),
-    /// What is waited for has had its time.
+    /// The time-out of the current step.
     Deadline,
     /// The pool is open, and its first transaction group is on all legs.
     Imported,
@@ -58,7 +58,7 @@ pub enum Event {
         /// The last root that a flush confirmed there, by its transaction group; none since it came.
         flushed: Option<u64>,
     },
-    /// A read of a leg failed or returned wrong data. The leg lacks no write for it: its group needs the other copies.
+    /// A read of a leg failed or returned wrong data. The leg misses no write because of it: its group needs the other copies.
     ReadFailed(DiskId),
     /// The last leg, which failed without a write or flush that failed, can be used again.
     LegUsable(DiskId),
@@ -69,7 +69,7 @@ pub enum Event {
         /// As above.
         flushed: Option<u64>,
     },
-    /// A disk that is not in use answers again.
+    /// An excluded disk is available again.
     LegBack {
         /// Which.
         disk: DiskId,
@@ -80,33 +80,33 @@ pub enum Event {
     Returned {
         /// Which.
         disk: DiskId,
-        /// By which it was written. Of an earlier one it says nothing: the disk may have been away since.
+        /// The session that wrote it. A completion of an earlier session is ignored: the disk may have been away since.
         session: Session,
-        /// What it holds.
+        /// State of the disk.
         completeness: Completeness,
     },
     /// The resilver of a disk that this session wrote failed.
     ReturnFailed(DiskId, Session),
-    /// A person said that what is on a disk that is not current may be overwritten: a divergent or a stale one, one that took the
-    /// place of such a disk, or one that the record does not name, which is the pool's from then on.
+    /// An administrator confirmed that a disk that is not current may be overwritten: a divergent or a stale one, a replacement
+    /// of such a disk, or one that the record does not name, which belongs to the pool from then on.
     Discard(DiskId),
-    /// These members are wanted instead of those of the record: a witness or a third head is added to two heads, or a witness is one no
-    /// more. Does no harm when it is said again, which a change that was taken back needs. `life`: random, not 0, of who comes.
+    /// Replace the members of the record by these: a witness or a third head is added to two heads, or a witness is
+    /// removed. Idempotent. A change that was taken back must be requested again. `life`: random, not 0, of the new member.
     Members {
-        /// Who shall remember.
+        /// The new members.
         wish: Membership,
-        /// In which the one counts that comes.
+        /// The life in which the new member counts.
         life: u64,
     },
-    /// Nobody waits for other members any more. A change that is on its way comes to its end.
+    /// Withdraw the request for other members. A change in progress still completes.
     MembersStay,
-    /// Who wanted the pool to be served here found a reason against it, before there is a term.
+    /// The caller has a reason against opening the pool, before there is a term.
     Abandoned,
     /// The pool is exported.
     Exported,
 }
 
-/// What is known of a disk whose resilver ended.
+/// State of a disk after its resilver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completeness {
     /// Its DTL is empty.
@@ -120,37 +120,37 @@ pub struct Completeness {
 }
 
 impl Completeness {
-    /// Whether the leg holds everything.
+    /// Whether the leg is complete.
     pub fn is_whole(&self) -> bool {
         self.lacks_nothing && self.are_groups_synced && self.is_flushed
     }
 }
 
-/// What is to be done.
+/// An output of the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this to a member; this head is one.
     Ask(MemberId, Request),
     /// Send this to the lender of a disk; this head may be it.
     AskLender(DiskId, LenderRequest),
-    /// Power a head off, and report under this number. Asked for before, it has to be done again.
+    /// Check that a head is off, and report with this number. An earlier result does not count.
     Fence(MemberId, u32),
     /// Open the pool with these legs only.
     Import {
-        /// Sessions, with incarnations, of the legs that hold everything.
+        /// Sessions, with incarnations, of the current legs.
         legs: BTreeMap<DiskId, (Session, u64)>,
-        /// What others lack, from which group on.
+        /// The missing data of the other legs: the first transaction group.
         lacking: BTreeMap<DiskId, u64>,
     },
-    /// The errors of this leg may be told to ZFS, and those that come.
+    /// Pending and future errors of this leg may be reported to ZFS.
     ReleaseErrors(DiskId),
     /// This leg is in use again, and its pending I/O is sent to it.
     UseAgain(DiskId),
     /// Another disk of its group has damaged blocks, so this stale disk is needed: check at once whether it is back.
     Recall(DiskId),
-    /// Send again what was not answered.
+    /// Resend the pending I/O.
     Resume(DiskId, Session),
-    /// Write to this disk, and copy what it lacks from this group on.
+    /// Attach this disk, and resilver its missing data from this group on.
     Resilver {
         /// Which.
         disk: DiskId,
@@ -165,9 +165,9 @@ pub enum Action {
     },
     /// This record is committed.
     Committed(Record),
-    /// The pool has another owner: end without an answer to anybody.
+    /// The pool has another owner: stop without responding to any client.
     Stop,
-    /// The pool is given up for others to take without a fence.
+    /// The pool is released: other heads may open it without a fence.
     Closed,
     /// Tell the operator.
     Tell(Notice),
@@ -190,15 +190,15 @@ enum Phase {
     Term(Box<Term>),
 }
 
-/// The state of one head and one pool. Lost with the process; nothing here has to outlive it.
+/// The state of one head for one pool. It is volatile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     boot: u64,
     asked: u32,
-    /// Answers to questions with smaller numbers came from before a freeze, or before a record named other lives.
+    /// Responses with smaller numbers predate a freeze, or a record with other life numbers.
     oldest: u32,
-    /// Two heads: the newest record that the other head named to this boot. While there is one, this head knows of every
-    /// change: the other head cannot commit without it, or without a fence that ends this boot.
+    /// Two heads: the newest record that the other head sent to this boot. While there is one, this head receives every
+    /// change: the other head cannot commit without it, or without a fence that terminates this boot.
     heard: Option<Record>,
     fence: Fence,
     fence_number: u32,
@@ -208,9 +208,9 @@ pub struct Owner {
 type Actions = Vec<Action>;
 
 impl Owner {
-    /// After the start of the machine. `boot` never repeats.
+    /// The state after the start of the host. `boot` never repeats.
     ///
-    /// It has to be made anew whenever the machine starts, and may be made anew with the process.
+    /// A new one is needed whenever the host starts, and allowed whenever the process starts.
     pub fn new(boot: u64) -> Self {
         Self {
             boot,
@@ -223,7 +223,7 @@ impl Owner {
         }
     }
 
-    /// What members are asked with that nobody waits for.
+    /// The tag of reads that no opening depends on.
     pub fn listening_tag(&self) -> Tag {
         Tag {
             boot: self.boot,
@@ -231,12 +231,12 @@ impl Owner {
         }
     }
 
-    /// Whether this head has the pool, or is about to: it has proposed a record of its own.
+    /// Whether this head owns the pool or has proposed a record as its owner.
     pub fn has_term(&self) -> bool {
         matches!(self.phase, Phase::Term(_))
     }
 
-    /// Which step of an opening it takes. What is waited for in one says nothing of the next.
+    /// The step of the opening. Time-outs of one step do not apply to the next.
     pub fn opening_step(&self) -> u32 {
         match self.phase {
             Phase::Idle => 0,
@@ -259,7 +259,7 @@ impl Owner {
         self.heard.as_ref()
     }
 
-    /// Whether an answer may still mean something here.
+    /// Whether a response may still have an effect.
     #[cfg(test)]
     pub(super) fn awaits(&self, config: &Config, answer: &Answer) -> bool {
         match (answer, &self.phase) {
@@ -276,7 +276,7 @@ impl Owner {
         }
     }
 
-    /// Whether other members are wanted, or on their way: then it is time to look, again and again.
+    /// Whether a change of members is requested or in progress: then `Look` is due repeatedly.
     pub fn changes_members(&self) -> bool {
         matches!(&self.phase, Phase::Term(one) if one.is_changing())
     }
@@ -297,7 +297,7 @@ impl Owner {
         }
     }
 
-    /// Takes an event. `own`: what this head's own member has on stable storage now.
+    /// Handles an event. `own`: the durable state of this head's own member.
     pub fn handle(&mut self, config: &Config, own: &Memory, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         self.take(config, own, event, &mut actions);
@@ -344,7 +344,7 @@ impl Owner {
         }
     }
 
-    /// What stands in for the vote of the other one of two heads.
+    /// The replacement for the vote of the other one of two heads.
     fn stand_in(&self, config: &Config) -> StandIn {
         let other = config.other_head();
         StandIn {
@@ -353,7 +353,7 @@ impl Owner {
         }
     }
 
-    /// Runs `body` on the term, if there is one, and ends it if that says so.
+    /// Runs `body` on the term, if there is one, and drops the term if it is over.
     fn in_term<T>(
         &mut self,
         config: &Config,
@@ -397,7 +397,7 @@ impl Owner {
         }
     }
 
-    /// Whether the answer to that question was given to this boot, and after its last freeze.
+    /// Whether the request was sent by this boot, and after its last freeze.
     fn is_of_use(&self, tag: Tag) -> bool {
         tag.boot == self.boot && tag.number >= self.oldest
     }
@@ -408,7 +408,7 @@ impl Owner {
         }
     }
 
-    /// What members remember is of no use to an owner. That one remembers nothing is.
+    /// An owner does not need the state of the members. It needs to detect that one has lost its state.
     fn look(&mut self, config: &Config, out: &mut Actions) {
         let is_by_quorum = config.other_of_two().is_none();
         if self.has_term() && is_by_quorum {
@@ -431,7 +431,7 @@ impl Owner {
             Phase::Term(_) => {
                 self.in_term(config, out, |term, step| term.ask_whether_over(step));
             }
-            // Nothing follows yet from what was read.
+            // No decision depends on the reads yet: repeat them.
             Phase::Reading(reading) => {
                 let (nonce, word) = reading.wish();
                 self.open(config, nonce, word, out);
@@ -453,10 +453,10 @@ impl Owner {
         }
     }
 
-    /// A head that is heard is not off, whatever was confirmed of it: it may have started since, and it may
-    /// take what it is told now for the newest.
+    /// A head that sends messages is not off, even if its fence was confirmed: it may have started since, and it may
+    /// consider the state that it receives now the newest.
     fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
-        // Elsewhere a fence is no vote, and proves the stop of an owner while the pool is being opened. The rule may change later.
+        // With three members a fence is no vote, and only proves the stop of an owner during the opening. The rule may change later.
         let is_vote = config.other_of_two().is_some() || self.has_term();
         let is_of_it =
             matches!(self.fence, Fence::Asked(of, _) | Fence::Confirmed(of) if of == head);
@@ -553,7 +553,7 @@ mod tests {
         }
     }
 
-    /// An owner that was promised to before goes on.
+    /// The owner with the earlier promises continues.
     #[test]
     fn a_claim_that_is_abandoned_is_withdrawn_wherever_it_was_made() {
         let config = two_heads();
@@ -583,7 +583,7 @@ mod tests {
         assert_eq!(nothing, [], "said again");
     }
 
-    /// The member of this head is being started beside it, which is a freeze for whoever looks on.
+    /// The member of this head is starting at the same time, which is handled as a freeze.
     #[test]
     fn a_freeze_while_members_are_read_has_them_read_anew() {
         let (config, own) = (two_heads(), Memory::default());
@@ -606,7 +606,7 @@ mod tests {
         assert_eq!(again.len(), 2);
         assert!(
             again[0].1 > first[0].1,
-            "what was answered before is not believed"
+            "earlier responses do not count"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! From the wish to own a pool to the proposal of the first record of a term.
+//! The opening of a pool, from the start of a candidate to the proposal of the first record of a term.
 
 use super::term::{Leg, Term};
 use super::{Action, Actions, Fence, Owner, Phase};
@@ -27,15 +27,15 @@ pub(super) struct Fencing {
 pub(super) struct Claiming {
     ballot: Ballot,
     judged: Record,
-    /// The owner that the judged record names is off, by a fence that was asked for after the record was read, or by a word.
+    /// The owner in the judged record is off, by a fence after the record was read, or by a confirmation.
     is_owner_off: bool,
     has_word: bool,
-    /// Members that were asked for a promise: the others are when that of the last owner has promised.
+    /// Members that received the claim. The last owner's member comes first, the rest after its promise.
     asked: BTreeSet<MemberId>,
     promises: BTreeMap<MemberId, Promise>,
 }
 
-/// What a member that promised remembers, and in which life.
+/// State of a member that promised, and its life.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Promise {
     pub(super) record: Option<Record>,
@@ -50,7 +50,7 @@ pub(super) struct Admitting {
     waiting: BTreeSet<DiskId>,
 }
 
-/// What follows from what members answered.
+/// The decision after reading the members.
 enum Judgement {
     Claim { newest: Record, is_owner_off: bool },
     Fence(MemberId),
@@ -200,7 +200,7 @@ impl Owner {
         }
         let silent = newest.owner.filter(|owner| !answered.contains(owner));
         let is_off = |head| self.fence == Fence::Confirmed(head) || has_word;
-        // The vote of the other one of two heads that does not answer is its fence.
+        // If the other one of two heads does not respond, its fence is its vote.
         let silent = match config.other_of_two() {
             Some(other) if !answered.contains(&other) && !by.is_sole => Some(other),
             _ => silent.filter(|_| holds(Rule::ProofOfTheStop)),
@@ -214,7 +214,7 @@ impl Owner {
         }
     }
 
-    /// Two heads: whether this boot has heard the newest record, and hears of every later one.
+    /// Two heads: whether this boot has received the newest record, and receives every later one.
     fn is_sure(&self) -> bool {
         self.heard.is_some() || !holds(Rule::UnsureAfterBoot)
     }
@@ -239,7 +239,7 @@ impl Owner {
             nonce: reading.nonce,
         };
         let members: BTreeSet<MemberId> = config.members().into_iter().collect();
-        // If its head serves the pool, the others promise nothing that would end the owner with its next record.
+        // If its head serves the pool, no other member must promise: its next record would terminate the owner.
         let is_alive =
             |owner: &MemberId| *owner != config.me && reading.answers.contains_key(owner);
         let first = newest
@@ -353,7 +353,7 @@ impl Owner {
         }
     }
 
-    /// The lenders have answered, or had their time: proposes the first record of the term.
+    /// The lenders have responded or timed out: proposes the first record of the term.
     fn settle(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
         let Phase::Admitting(admitting) = &self.phase else {
             return;
@@ -372,7 +372,7 @@ impl Owner {
         let is_base_sure = own.committed_record() == Some(&admitting.base);
         let term = Term::new(admitting.base, is_base_sure, legs, &config.membership);
         if config.other_of_two().is_none() {
-            // It was a proof, and not a vote.
+            // The fence was a proof, and not a vote.
             self.fence = Fence::None;
         }
         self.phase = Phase::Term(Box::new(term));
@@ -407,7 +407,7 @@ fn ask_for_promises(
     out.extend(asks);
 }
 
-/// A record with the members that count here. A change that nobody knows to be committed is made anew, or not.
+/// The record with the members that apply here. A change that may not be committed is made again, or not.
 fn by_own(config: &Config, own: &Memory, mut record: Record) -> Record {
     if let Some(own) = &own.accepted {
         record.take_members(own, &config.members());
@@ -415,14 +415,14 @@ fn by_own(config: &Config, own: &Memory, mut record: Record) -> Record {
     record
 }
 
-/// Two heads: whether the own copy alone says who has the newest data, because nobody else can.
+/// Two heads: whether the own copy alone determines the newest data, because no other head can write.
 fn is_sole(config: &Config, own: &Memory) -> bool {
     let record = own.committed_record();
     record.is_some_and(|record| config.is_sole(record.current.keys()))
 }
 
 impl Reading {
-    /// What it began with.
+    /// The arguments of the opening.
     pub(super) fn wish(&self) -> (u64, Option<Version>) {
         (self.nonce, self.word)
     }
@@ -452,7 +452,7 @@ impl Claiming {
         self.ballot
     }
 
-    /// The newest record that anybody named.
+    /// The newest known record.
     fn newest(&self, heard: Option<&Record>) -> Record {
         let promised = self.promises.values();
         let promised = promised.filter_map(|promise| promise.record.as_ref());
@@ -460,7 +460,7 @@ impl Claiming {
         records.fold(self.judged.clone(), Record::newer)
     }
 
-    /// Who promised in the life that this record names. What a member promised in an earlier one, it may have forgotten.
+    /// Members that promised in the life that this record names. A promise of an earlier life may be lost.
     fn promised_beside(&self, newest: &Record) -> BTreeSet<MemberId> {
         let counts = |member: MemberId, promise: &Promise| {
             promise.life == newest.life(member) || !holds(Rule::PromisesOfThisLife)
@@ -489,7 +489,7 @@ impl Admitting {
         self.ballot
     }
 
-    /// What a current disk may lack at most, by the roots of the others in its group: they have the same ones, but for the last.
+    /// The most that a current disk may be missing, by the roots of the other disks in its group: all have the same roots except the last.
     fn lack_of(&self, config: &Config, disk: DiskId) -> Lack {
         let mut groups = config.groups.iter();
         let group = groups.find(|group| group.lenders.contains_key(&disk));
@@ -524,7 +524,7 @@ impl Admitting {
             let lack = self.lack_of(config, disk);
             match self.admitted.get(&disk) {
                 None => record.drop_disk(disk, lack),
-                // A new disk in its place. What was acknowledged is on the others.
+                // A replacement disk. The acknowledged data is on the remaining disks.
                 Some(seen) if seen.roots == Roots::default() && is_far(seen, lack) => {
                     record.drop_disk(disk, lack);
                 }
@@ -542,7 +542,7 @@ impl Admitting {
                 .retain(|disk, _| !self.admitted.contains_key(disk));
         }
         if !config.is_readable(&record.current_disks()) {
-            // Those that could not be reached are the newer ones.
+            // The unreachable disks are newer.
             return Err(Refusal::Stale(Newer::of(config, &self.base)));
         }
         let open = self

@@ -1,4 +1,4 @@
-//! A term: from the proposal of its first record to its end. Drops legs, takes them back, and commits each change.
+//! A term: from the proposal of its first record to its end. Excludes legs, returns them, and commits each change.
 
 mod changes;
 mod returns;
@@ -12,7 +12,7 @@ use crate::refusal::Notice;
 use crate::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a step has at hand.
+/// The context of a step.
 pub(super) struct Step<'a> {
     pub(super) config: &'a Config,
     pub(super) fence: StandIn,
@@ -33,33 +33,33 @@ enum Stage {
 enum LegState {
     /// Open: admitted, not stamped yet.
     Admitted,
-    /// Holds everything, as far as is known.
+    /// Current, unless an error is pending.
     Current,
-    /// The connection ended; the lender is asked whether it is the same incarnation.
+    /// The connection was lost; a claim checks that the lender has the same incarnation.
     Resuming {
         flushed: Option<u64>,
-        /// A time has ended since that began.
+        /// One time-out has passed since then.
         is_late: bool,
     },
     /// Failed. Its errors are withheld until a record without it is committed.
     Failing(Lack),
-    /// Back: the lender is asked.
+    /// Available again: the claim at the lender is pending.
     Claiming { pool_group: u64 },
-    /// Its history is another one. That is to be committed.
+    /// Its history is a different one. A record with that is pending.
     Foreign,
-    /// A person gave it up. That is to be committed.
+    /// An administrator gave it up. A record with that is pending.
     Discarded,
-    /// That it will be written is to be committed.
+    /// A record that it will be written is pending.
     Marking { seen: Session, roots: Roots },
     /// It is stamped. The pool has to pass the group `beyond` before it is complete.
     Stamping { beyond: u64 },
-    /// What it lacks is copied.
+    /// It is being resilvered.
     Resilvering { beyond: u64 },
-    /// It holds everything. That is to be committed, and from the proposal on its errors are withheld.
+    /// It is complete. A record with that is pending, and from the proposal on its errors are withheld.
     Complete,
 }
 
-/// Of a disk that holds nothing that counts.
+/// Of a disk without any usable data.
 const NOTHING: Lack = Lack {
     since: 1,
     newest: 0,
@@ -71,7 +71,7 @@ pub(super) struct Leg {
     number: u32,
     incarnation: u64,
     state: LegState,
-    /// What it lacks, as long as no flush confirmed a root there since it came.
+    /// Its missing data, until a flush confirms a root there.
     floor: Lack,
 }
 
@@ -86,7 +86,7 @@ impl Leg {
         }
     }
 
-    /// What may be missing there. `flushed`: the last root that a flush confirmed.
+    /// The data that may be missing there. `flushed`: the last root that a flush confirmed.
     fn lack(&self, flushed: Option<u64>) -> Lack {
         let flushed = flushed.unwrap_or_default();
         let mut lack = Lack {
@@ -107,7 +107,7 @@ struct Proposal {
     first: BTreeSet<MemberId>,
     asked_all: bool,
     accepted: BTreeSet<MemberId>,
-    /// It has been asked for again since it had its time.
+    /// It was sent again after one time-out.
     is_late: bool,
 }
 
@@ -116,9 +116,9 @@ pub(super) struct Term {
     stage: Stage,
     /// The last committed record; of the term before as long as there is none.
     committed: Record,
-    /// Whether the own member knows that to be committed.
+    /// Whether the own member has that record as committed.
     is_committed_sure: bool,
-    /// Every disk that a record called current that somebody may have accepted since the last commit.
+    /// Every disk that is current in a record that any member may have accepted since the last commit.
     widest: BTreeSet<DiskId>,
     proposal: Option<Proposal>,
     legs: BTreeMap<DiskId, Leg>,
@@ -126,18 +126,18 @@ pub(super) struct Term {
     numbers: BTreeMap<DiskId, u32>,
     /// Members that promised to another term.
     refused: BTreeSet<MemberId>,
-    /// Members that lost what they remembered and are to be told, by their lives.
+    /// Members that lost their state and have not received the record, with the life of each.
     lost: BTreeMap<MemberId, u64>,
-    /// Who remembers, by a record that does not say it.
+    /// The members by a record that names none.
     unnamed: Membership,
-    /// Who shall remember, and the life of the one that comes.
+    /// The requested members, and the life of the new one.
     wish: Option<(Membership, u64)>,
-    /// While a witness leaves: who accepted the last committed record.
+    /// While a witness is being removed: the members that accepted the last committed record.
     agreed: BTreeSet<MemberId>,
 }
 
 impl Term {
-    /// `unnamed`: who remembers, by the configuration.
+    /// `unnamed`: the configured members.
     pub(super) fn new(
         base: Record,
         is_base_sure: bool,
@@ -164,7 +164,7 @@ impl Term {
         self.stage == Stage::Over
     }
 
-    /// The newest record that somebody may have accepted.
+    /// The newest record that any member may have accepted.
     fn latest(&self) -> &Record {
         let proposed = self.proposal.as_ref().map(|proposal| &proposal.record);
         proposed.unwrap_or(&self.committed)
@@ -174,7 +174,7 @@ impl Term {
         self.latest().ballot
     }
 
-    /// In which members count.
+    /// The life in which each member counts.
     pub(super) fn lives(&self) -> &BTreeMap<MemberId, u64> {
         &self.committed.lives
     }
@@ -237,7 +237,7 @@ impl Term {
             return;
         }
         proposal.accepted.insert(from);
-        // What it had promised to was withdrawn.
+        // Its earlier promise was withdrawn.
         self.refused.remove(&from);
         if !proposal.asked_all && proposal.first.is_subset(&proposal.accepted) {
             proposal.asked_all = true;
@@ -253,7 +253,7 @@ impl Term {
         asked: Ballot,
         promised: Ballot,
     ) {
-        // A member that promised nothing later has an owner of an earlier term on its head, which stood still and ends now.
+        // A member without a later promise has an owner of an earlier term on its host, which was frozen and stops now.
         if self.ballot() != asked || promised.epoch < asked.epoch {
             return;
         }
@@ -264,7 +264,7 @@ impl Term {
         }
     }
 
-    /// Has the members take the newest record once more: who promised to another term refuses it.
+    /// Proposes the newest record to the members again: one that promised to another term refuses it.
     pub(super) fn ask_whether_over(&self, step: &mut Step<'_>) {
         match &self.proposal {
             Some(proposal) => proposal.ask_again(step),
@@ -309,7 +309,7 @@ impl Term {
                 || !holds(Rule::ChangesNeedBothHeads)
                 || self.is_change_agreed(step.config, &proposal.record, accepted, by)
         };
-        // A member whose life begins with this record has no vote about it.
+        // A member with a life that begins with this record has no vote on it.
         let lives =
             |member: &&MemberId| self.committed.life(**member) == proposal.record.life(**member);
         let accepted = proposal.accepted.iter().filter(lives).copied().collect();
@@ -319,8 +319,8 @@ impl Term {
         }
     }
 
-    /// A member lost what it remembered. It is told when the record that names its life is committed: before, it might forget the
-    /// promise to a later owner once more.
+    /// A member lost its state. It receives the record that names its life only after the commit: otherwise it might lose the
+    /// promise to a later owner again.
     pub(super) fn on_forgot(&mut self, step: &mut Step<'_>, from: MemberId, life: u64) {
         let is_named = self.committed.life(from) == life;
         let is_member = self.membership(&self.committed).members().contains(&from);
@@ -361,7 +361,7 @@ impl Term {
         self.is_committed_sure = true;
         self.widest = record.current_disks();
         let before = std::mem::replace(&mut self.committed, record.clone());
-        // Of three members, a quorum is asked whenever it matters.
+        // With three members, a quorum is read when it matters.
         let rule = self.rule(step.config, &record);
         if rule.other_of_two().is_some() {
             for member in rule.members() {
@@ -389,7 +389,7 @@ impl Term {
         }
     }
 
-    /// What a commit means for one leg.
+    /// Applies a commit to one leg.
     fn after_commit(&mut self, step: &mut Step<'_>, disk: DiskId, record: &Record) {
         let Some(leg) = self.legs.get_mut(&disk) else {
             return;
@@ -451,7 +451,7 @@ impl Term {
         for (disk, state) in legs {
             match state {
                 LegState::Admitted if self.stage == Stage::Stamping => self.fail(step, disk, None),
-                // This may be the end of a time that began before it.
+                // This time-out may have started before the state did.
                 LegState::Resuming {
                     flushed,
                     is_late: false,
@@ -468,7 +468,7 @@ impl Term {
             }
         }
         let proposal = self.proposal.as_mut()?;
-        // This may be the end of a time that began before it.
+        // This time-out may have started before the proposal.
         let had_its_time = std::mem::replace(&mut proposal.is_late, true);
         let proposal = self.proposal.as_ref()?;
         let is_change = self.changes_members(&proposal.record);
@@ -520,7 +520,7 @@ impl Term {
         let is_listed = self.widest.contains(&disk);
         let binds = holds(Rule::GrowthBindsFromItsProposal);
         let Some(leg) = self.legs.get_mut(&disk) else {
-            // Its return failed before the driver opened it, and nobody else would tell the driver that it is out.
+            // Its return failed before the driver opened it: without this the driver would not learn that it is excluded.
             if !is_listed && self.committed.stale.contains_key(&disk) {
                 step.out.push(Action::ReleaseErrors(disk));
             }
@@ -553,7 +553,7 @@ impl Term {
         }
     }
 
-    /// Does what is due: a new record, the import.
+    /// Performs the next step: a new record, or the import.
     pub(super) fn advance(&mut self, step: &mut Step<'_>) {
         if matches!(self.stage, Stage::Over) {
             return;
@@ -583,8 +583,8 @@ impl Term {
         });
     }
 
-    /// The record that is due after the latest one, and whether it replaces a proposal that is under way: only one
-    /// without a failed leg does.
+    /// The next record, and whether it replaces a proposal in progress: only one without a failed leg
+    /// does.
     fn next_record(&self, step: &mut Step<'_>) -> (Option<Record>, bool) {
         let latest = self.latest();
         let mut record = latest.clone();
@@ -607,7 +607,7 @@ impl Term {
             record.owner = None;
         }
         if is_urgent && record.members != self.committed.members {
-            // It is not to wait for a head that may be the one that was lost.
+            // The exclusion must not depend on a head that may be the one that was lost.
             self.leave_members(&mut record);
         }
         let members = self.membership(&record).members();
@@ -647,13 +647,13 @@ fn welcome(member: MemberId, record: &Record) -> Action {
     Action::Ask(member, Request::Welcome(record.clone()))
 }
 
-/// Whether the record says that the owner of its term writes to a stale disk.
+/// Whether the record announces that the owner of its term writes to a stale disk.
 fn is_marked(record: &Record, disk: DiskId, next: Session) -> bool {
     let stale = record.stale.get(&disk);
     stale.is_some_and(|stale| stale.is_written && stale.marks.possible == next)
 }
 
-/// Takes a failed leg out, unless nothing could be read then. Tells whether it did.
+/// Excludes a failed leg, unless the remaining ones are not readable. Returns whether it did.
 fn drop_leg(step: &mut Step<'_>, record: &mut Record, disk: DiskId, lack: Lack) -> bool {
     let mut left = record.current_disks();
     left.remove(&disk);

@@ -1,4 +1,4 @@
-//! What follows from a step.
+//! The effects of a step.
 
 use super::Step;
 use crate::explorer::world::{
@@ -11,7 +11,7 @@ use crate::{Event, LenderAnswer, Memory, Owner, Request, Version};
 use std::rc::Rc;
 
 impl World {
-    /// Takes a step.
+    /// Performs a step.
     pub(in crate::explorer) fn take(&mut self, setup: &Setup, step: Step) {
         match step {
             Step::Deliver(at) => {
@@ -90,14 +90,14 @@ impl World {
             Step::Boot(head) => self.boot(head),
             Step::Freeze(head) => self.head(head).is_frozen = true,
             Step::Thaw(head) => {
-                cover("a frozen head goes on");
+                cover("a frozen head resumes");
                 self.head(head).is_frozen = false;
                 self.event(setup, head, Event::Thawed);
             }
             Step::FenceByWord(at) => {
                 cover("a frozen head is taken for one that is off");
                 self.fences[usize::from(at)].is_done = true;
-                // The frozen one has a server until it goes on, and hears of it.
+                // The frozen head has a server until it resumes and receives a message.
                 self.has_lie = true;
             }
             Step::ServerCrash(head) => self.server_crash(head),
@@ -164,13 +164,13 @@ impl World {
                 one.durable = Content::NOTHING;
                 one.is_exchanged = true;
                 one.fails = false;
-                // Its lender starts anew with what it kept for that place.
+                // Its lender restarts with the stored state of the replaced disk.
                 one.restart(true);
             }
             Step::Replace { head, disk } => {
                 let one = self.disk(disk);
                 one.is_exchanged = false;
-                // Whatever is in that place from now on.
+                // Any disk at this path from now on.
                 one.is_given_up = true;
                 self.event(setup, head, Event::Discard(disk_id(disk)));
             }
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// Takes out messages that nobody waits for: to lose them says nothing else, and fewer states are left.
+    /// Removes messages that no state depends on: losing them changes nothing, and fewer states remain.
     fn prune(&mut self, setup: &Setup) {
         if !holds(Rule::AnswersOfThisBoot) {
             return;
@@ -319,7 +319,7 @@ impl World {
         self.send(host, to, Payload::LenderAnswer(disk, answer));
     }
 
-    /// I/O that the lender took ends.
+    /// Completes I/O that the lender accepted.
     fn land(&mut self, setup: &Setup, disk: u8, at: u8) {
         let io = self.disk(disk).in_flight.remove(at.into());
         let one = self.disk(disk);
@@ -332,7 +332,7 @@ impl World {
         let roots = one.visible().roots();
         if let Some(answer) = one.lender.admit(roots) {
             let session = answer.session();
-            // Who claimed it is found by the term: each open has a nonce of its own.
+            // The term identifies the claimant: each open has a nonce of its own.
             for head in 0..self.heads.len() as u8 {
                 if self.heads[usize::from(head)].owner.claims(session.ballot) {
                     self.lender_answer(disk, head, answer);
@@ -354,7 +354,7 @@ impl World {
         let mut content = disk.visible();
         match io.operation {
             Operation::Write(new) => {
-                // One that comes late lands on top of what was written since.
+                // A late write lands on top of newer ones.
                 let is_late = new.group <= content.group;
                 let kept = if is_late { new.history } else { Writes::MAX };
                 content.blocks = content.blocks & kept | new.blocks;
@@ -377,7 +377,7 @@ impl World {
         self.faults += 1;
         self.net
             .retain(|Sent { envelope, .. }| match &envelope.payload {
-                // What was sent may still arrive.
+                // I/O in flight may still arrive.
                 Payload::IoDone(io, _) => io.from != head || io.disk != disk,
                 _ => true,
             });
@@ -418,7 +418,7 @@ impl World {
             return;
         };
         leg.resilver = Resilver::Copying { since };
-        // After the copy, two groups are written, with roots, and the others have them before.
+        // After the copy, two groups are written, with roots, first to the other legs.
         server.group = server.group.max(beyond as u8) + 2;
         let (group, history) = (server.group, server.history);
         let others = server.legs.iter_mut().filter(|(other, _)| **other != disk);
@@ -469,7 +469,7 @@ impl World {
                 self.disk(disk).restart(holds(Rule::LendersKeepTheirEpoch));
             }
         }
-        // Connections of I/O end; what was on its way to others may still arrive there.
+        // Connections for I/O are closed; I/O in flight to other heads may still arrive there.
         self.net
             .retain(|Sent { envelope, .. }| match &envelope.payload {
                 Payload::Io(_) | Payload::IoDone(..) | Payload::Returned(..) => envelope.to != head,

@@ -1,4 +1,4 @@
-//! Where explorations begin, and how the world goes on by itself.
+//! The initial states of explorations, and the steps that happen without a fault.
 
 use super::Step;
 use crate::Request;
@@ -6,7 +6,7 @@ use crate::explorer::world::{Envelope, Kind, Payload, Setup, Start, WITNESS, Wor
 use std::collections::BTreeSet;
 
 impl Step {
-    /// What comes first when everything goes well. Nothing that needs a cause.
+    /// Priority of a step when there is no fault. `None` for steps that need a cause.
     fn order(self) -> Option<u8> {
         match self {
             Self::Written(_) => Some(0),
@@ -194,7 +194,7 @@ impl Setup {
         world.take(self, Step::FenceReport(0));
         world.take(self, Step::Forget(1));
         world.toggle_cut(0, 1);
-        // What was on its way from head 1 is late.
+        // Messages in flight from head 1 are late.
         let is_late = |world: &World, key| {
             let sent = world.sent(key);
             sent.is_some_and(|one| one.from == 1 && one.to != 0 || one.to == 0 && is_claim(&one))
@@ -284,7 +284,7 @@ fn is_claim(envelope: &Envelope) -> bool {
 }
 
 impl World {
-    /// Takes steps that are no faults until nothing happens by itself any more.
+    /// Performs steps that are no faults until none is left.
     pub(in crate::explorer) fn settle(&mut self, setup: &Setup) {
         self.settle_by(setup, |_, _| true);
     }
@@ -330,7 +330,7 @@ impl World {
         true
     }
 
-    /// Takes a step, and those that follow by themselves.
+    /// Performs a step, and those that follow without a fault.
     pub(in crate::explorer) fn then(&mut self, setup: &Setup, step: Step) {
         self.take(setup, step);
         self.settle(setup);

@@ -1,9 +1,9 @@
 //! How the members of a pool's record change while it is served.
 //!
-//! A head goes by the record that its own member accepted. So two heads may go by two records that follow each other, and never by two that do
-//! not: a change is committed when both have accepted it. A witness or a third head that comes has no vote before it was told, and it is told
-//! after the commit. A witness that goes has a vote until both heads have accepted that the fence of one of them is needed besides, or a third
-//! head.
+//! A head applies the record that its own member accepted. So two heads may apply two consecutive records, and never two that are
+//! not: a change is committed when both have accepted it. A new witness or third head has no vote before it receives the record, which
+//! happens after the commit. A witness that is removed has a vote until both heads have accepted that the fence of one of them is needed
+//! as well, or a third head.
 
 use super::{Stage, Step, Term};
 use crate::member::{Request, Tag};
@@ -16,26 +16,26 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 impl Term {
-    /// Who remembers by that record.
+    /// The members by that record.
     pub(super) fn membership<'a>(&'a self, record: &'a Record) -> &'a Membership {
         let named = record.members.as_ref();
         let named = named.filter(|_| holds(Rule::MembersOfTheRecord));
         named.unwrap_or(&self.unnamed)
     }
 
-    /// What counts by that record.
+    /// The configuration with the members of that record.
     pub(super) fn rule<'a>(&self, config: &'a Config, record: &Record) -> Cow<'a, Config> {
         config.with(self.membership(record))
     }
 
-    /// Who is asked to accept that record.
+    /// The members that must accept that record.
     pub(super) fn voters(&self, config: &Config, record: &Record) -> BTreeSet<MemberId> {
         let before = self.rule(config, &self.committed).members();
         let after = self.rule(config, record).members();
         before.into_iter().chain(after).collect()
     }
 
-    /// Whether so many promised to another term that nothing can be committed any more.
+    /// Whether too many members promised to another term for a commit.
     pub(super) fn is_outvoted(&self) -> bool {
         let is_left = |member: &&MemberId| !self.refused.contains(member);
         let membership = self.membership(&self.committed);
@@ -45,19 +45,19 @@ impl Term {
         members < 2 || (are_heads_needed && heads < 2)
     }
 
-    /// Whether a record that is proposed is one of other members.
+    /// Whether a proposed record has other members.
     pub(super) fn changes_members(&self, record: &Record) -> bool {
         record.members != self.committed.members
     }
 
-    /// Who accepts other members before the own member does: a head that is alone for good must not go by a rule that needs the other
-    /// one.
+    /// The members that must accept other members before the own member does: a head that stays alone must not apply a rule that needs the
+    /// other one.
     pub(super) fn first_to_change(
         &self,
         config: &Config,
         record: &Record,
     ) -> Option<BTreeSet<MemberId>> {
-        // The order makes up for the two other rules, so they are looked at without it.
+        // The order covers the two other rules, so their mutations run without it.
         let is_kept = holds(Rule::ChangesBeginElsewhere)
             && holds(Rule::ChangesNeedBothHeads)
             && holds(Rule::LeavingIsAgreed);
@@ -68,7 +68,7 @@ impl Term {
             .then(|| staying.filter(|head| *head != config.me).collect())
     }
 
-    /// Whether a record of other members is known to both heads, and committed by its own rule, too.
+    /// Whether both heads have a record of other members, which is also committed by its own rule.
     pub(super) fn is_change_agreed(
         &self,
         config: &Config,
@@ -82,7 +82,7 @@ impl Term {
         rule.is_committed(accepted, by) && heads.all(|head| accepted.contains(&head))
     }
 
-    /// The other members, if nothing else is to be put on record, and those who come have begun their life.
+    /// Puts the requested members into the record, if no other change is due and the new member has begun its life.
     pub(super) fn change_members(&self, record: &mut Record) {
         if self.stage != Stage::Serving || self.proposal.is_some() {
             return;
@@ -109,7 +109,7 @@ impl Term {
         record.members = Some(next);
     }
 
-    /// What comes next on the way to the members that are wanted. A record of an earlier release is to name those that it has.
+    /// The next step to the requested members. A record of an earlier release first names its present ones.
     fn next_members(&self) -> Option<Membership> {
         let before = self.membership(&self.committed);
         let is_leaving = matches!(before, Membership::WitnessLeaves { .. });
@@ -120,7 +120,7 @@ impl Term {
         before.step_to(wish).or(named)
     }
 
-    /// The life that a member which comes has begun. One in which it was a member before is none: it may be told of that yet.
+    /// The life that a new member has begun. One in which it was a member before does not count: messages about it may be in flight.
     fn begun(&self, member: MemberId) -> Option<u64> {
         let used = self.committed.life(member);
         let begun = self.lost.get(&member).copied();
@@ -133,7 +133,7 @@ impl Term {
         record.lives.clone_from(&self.committed.lives);
     }
 
-    /// The other head did not accept a change in its time. Whoever accepted it needs both heads, or goes by the rule before as well.
+    /// The other head did not accept a change in time. A member that accepted it needs both heads, or applies the previous rule as well.
     pub(super) fn take_back(&mut self, step: &mut Step<'_>) {
         let mut record = self.latest().clone();
         self.leave_members(&mut record);
@@ -143,7 +143,7 @@ impl Term {
         self.propose(step, record);
     }
 
-    /// Asks the member that comes to begin its life, and the other head to accept that a witness goes.
+    /// Requests that the new member begin its life, and that the other head accept the removal of a witness.
     pub(in crate::owner) fn ask_for_change(&self, step: &mut Step<'_>, tag: Tag) {
         if self.stage != Stage::Serving || self.proposal.is_some() {
             return;
@@ -170,7 +170,7 @@ impl Term {
         }
     }
 
-    /// A record is committed: while a witness leaves, who accepted it is noted.
+    /// A record is committed: while a witness is being removed, notes the members that accepted it.
     pub(super) fn begin_agreement(&mut self, record: &Record) {
         let is_leaving = matches!(self.membership(record), Membership::WitnessLeaves { .. });
         let accepted = self.proposal.as_ref().filter(|_| is_leaving);
@@ -191,7 +191,7 @@ impl Term {
         matches!(membership, Membership::WitnessLeaves { .. }) && !self.is_leaving_agreed()
     }
 
-    /// Whether other members are wanted, or on their way.
+    /// Whether a change of members is requested or in progress.
     pub(in crate::owner) fn is_changing(&self) -> bool {
         self.next_members().is_some()
     }

@@ -1,4 +1,4 @@
-//! What becomes of legs whose connection ended, and of disks that come back.
+//! Legs with a lost connection, and the return of excluded disks.
 
 use super::{Leg, LegState, NOTHING, Stage, Step, Term};
 use crate::lender::{LenderAnswer, LenderRequest, Observed};
@@ -25,8 +25,8 @@ impl Term {
         step.out.push(Action::AskLender(disk, request));
     }
 
-    /// The error is the client's or the library's, which repairs the block from another leg. One of its group that is out is needed for
-    /// that, however often it failed.
+    /// The error concerns the client or the library, which repairs the block from another leg. An excluded leg of its group is needed for
+    /// that, regardless of how often it failed.
     pub(super) fn on_read_failed(&mut self, step: &mut Step<'_>, disk: DiskId) {
         if !holds(Rule::ReadErrorsFailNoLeg) {
             return self.fail(step, disk, None);
@@ -40,7 +40,7 @@ impl Term {
             .extend(siblings.filter(is_out).map(|one| Action::Recall(*one)));
     }
 
-    /// A leg that is being dropped stays failed: another one holds everything by now.
+    /// A leg that is being excluded stays failed: another leg is current.
     pub(super) fn on_leg_usable(&mut self, step: &mut Step<'_>, disk: DiskId) {
         let is_kept = self.latest().current.contains_key(&disk);
         let Some(leg) = self.legs.get_mut(&disk) else {
@@ -71,7 +71,7 @@ impl Term {
         step.out.push(Action::AskLender(disk, request));
     }
 
-    /// What a person gave up is no part of a return any more: the disk may be another one by now.
+    /// A disk that an administrator gave up is no part of a return any more: it may be a replacement.
     pub(super) fn on_discard(&mut self, step: &mut Step<'_>, disk: DiskId) {
         let is_ours = step.config.lender(disk).is_some();
         let is_out = is_ours && !self.widest.contains(&disk);
@@ -82,7 +82,7 @@ impl Term {
             self.forget(disk);
             step.out.push(Action::ReleaseErrors(disk));
         }
-        // What is still to be heard of the return that ends is about a session before this one.
+        // Pending events of the aborted return have an earlier session.
         let number = self.numbers.get(&disk).copied().unwrap_or_default() + 1;
         let leg = Leg {
             number,
@@ -175,13 +175,13 @@ impl Term {
         step.out.push(Action::Resume(disk, self.session(number)));
     }
 
-    /// A stale disk is back: whether its history is this pool's.
+    /// A stale disk is available: checks whether its history is this pool's.
     fn judge_return(&mut self, step: &mut Step<'_>, disk: DiskId, pool_group: u64, seen: Observed) {
         let stale = self.committed.stale.get(&disk).copied();
         let (Some(stale), Some(leg)) = (stale, self.legs.get_mut(&disk)) else {
             return;
         };
-        // After a word, everything is copied.
+        // After a confirmation, all data is copied.
         let is_given_up = stale.since == 0;
         let is_own = stale.is_own(seen.mark, seen.roots, pool_group);
         leg.incarnation = seen.incarnation;
