@@ -1,4 +1,4 @@
-//! What the process that remembers has read of its configuration: another process sees whether that is what the file says now.
+//! The configuration that the leg-server or witness has read: another process can compare it with the present file.
 //!
 //! The file `configuration` has the number of the process, then the text.
 
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Locked by the process that remembers, as long as it runs.
+/// Locked by the leg-server or witness while it runs.
 const LOCK: &str = "lock";
 
 fn path(folder: &Path) -> PathBuf {
     folder.join("configuration")
 }
 
-/// This process, which has locked the folder, goes by the configuration `text`.
+/// Publishes the configuration `text` that this process, which has locked the directory, has read.
 ///
 /// # Errors
 ///
-/// The system fails. Then nobody knows what this process has read.
+/// An I/O error. Then other processes cannot see the configuration.
 pub fn note_configuration(folder: &Path, text: &str) -> io::Result<()> {
     let path = path(folder);
     let new = path.with_extension("new");
-    // It need not outlive the process.
+    // Not durable: it only has to be valid while the process runs.
     std::fs::write(&new, format!("{}\n{text}", std::process::id()))?;
     std::fs::rename(&new, &path)
 }
 
-/// What the running process that remembers has read; none if none runs, or it is one that does not say.
+/// Returns the configuration that the running process has read. `None` if no process runs, or it does not publish one.
 pub fn configuration(folder: &Path) -> Option<String> {
     let noted = std::fs::read_to_string(path(folder)).ok()?;
     let (process, text) = noted.split_once('\n')?;
@@ -59,7 +59,7 @@ mod tests {
         let lock = crate::lock_file(&folder.join(LOCK)).expect("free");
         // No process has such a number: that was one of an earlier boot.
         std::fs::write(path(folder), "4194305\nme = 2\n").expect("written");
-        assert_eq!(configuration(folder), None, "another one has the lock");
+        assert_eq!(configuration(folder), None, "another process has the lock");
         drop(lock);
     }
 }

@@ -1,12 +1,12 @@
-//! What a pool server with two heads and no witness, and who knows of fences on its machine, tell each other by files. The server may not
+//! Files by which a pool server with two heads and no witness, and the agent that sees fences on its host, communicate. The server may not
 //! ask the cluster itself: it has no rights for that.
 //!
 //! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that identifies the request, the name of the head, and `missed`
-//!   if nothing is heard of it.
+//!   if it sends no messages.
 //! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was looked at, and was later.
 //!
-//! The request is there as long as the head is heard, because a fence may be done before anybody misses it. Another one takes its place when the
-//! head is heard by a process that was not heard before: so everything that was heard came before a fence that confirms the request.
+//! The request exists already while messages of the head arrive, because the head may be fenced before its silence is detected. A new request
+//! replaces it when a new process of the head sends a message: so every message of the head precedes a fence that confirms the request.
 //!
 //! Neither outlives its use: a request of an earlier process has another number.
 
@@ -22,9 +22,9 @@ const FILE_BYTES_MAX: u64 = 1024;
 pub struct FenceRequest {
     /// Identifies this request.
     pub number: u64,
-    /// Whose fence.
+    /// Name of the head to be fenced.
     pub head: String,
-    /// Nothing is heard of the head.
+    /// The head sends no messages.
     pub is_missed: bool,
 }
 
@@ -47,18 +47,18 @@ fn get(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Stores a request.
+/// Writes a request.
 ///
 /// # Errors
 ///
-/// The system fails. The agent does not receive the request then.
+/// An I/O error. The agent does not receive the request then.
 pub fn request_fence(folder: &Path, pool: u64, request: &FenceRequest) -> io::Result<()> {
     let missed = if request.is_missed { " missed" } else { "" };
     let text = format!("{:016x} {}{missed}\n", request.number, request.head);
     put(&path(folder, pool, "wanted"), &text)
 }
 
-/// The current request.
+/// Returns the pending request.
 pub fn requested_fence(folder: &Path, pool: u64) -> Option<FenceRequest> {
     let text = get(&path(folder, pool, "wanted"))?;
     let (number, rest) = text.trim_end().split_once(' ')?;
@@ -73,11 +73,11 @@ pub fn requested_fence(folder: &Path, pool: u64) -> Option<FenceRequest> {
     })
 }
 
-/// Says that the request of that number is fulfilled.
+/// Marks the request of that number as fulfilled.
 ///
 /// # Errors
 ///
-/// The system fails.
+/// An I/O error.
 pub fn confirm_fence(folder: &Path, pool: u64, number: u64) -> io::Result<()> {
     put(
         &path(folder, pool, "confirmed"),
@@ -91,11 +91,11 @@ pub fn is_fence_confirmed(folder: &Path, pool: u64, number: u64) -> bool {
     text.is_some_and(|text| text.trim_end() == format!("{number:016x}"))
 }
 
-/// No fence is requested any more.
+/// Removes the request.
 ///
 /// # Errors
 ///
-/// The system fails. A number that stays says nothing about another request.
+/// An I/O error. A number that remains does not match any other request.
 pub fn forget_fence(folder: &Path, pool: u64) -> io::Result<()> {
     for what in ["wanted", "confirmed"] {
         match std::fs::remove_file(path(folder, pool, what)) {

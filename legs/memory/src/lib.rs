@@ -1,8 +1,8 @@
-//! Keeps what a member, a head or the witness, remembers of a pool's legs: one file for each pool, durable before an
-//! answer goes. `docs/formats/leg-record.md` has the bytes.
+//! Stores the state of a member, a head or the witness, for pools with legs: one file for each pool, durable before a
+//! response is sent. `docs/formats/leg-record.md` describes the bytes.
 //!
-//! A member answers from its file or not at all. One whose file is missing or refused may have promised anything, so it is
-//! a member again only when a person says so.
+//! A member responds from its file or not at all. A member with a missing or refused file may have made any promise, so it has
+//! no vote until an administrator readmits it.
 
 #![forbid(unsafe_code)]
 
@@ -35,18 +35,18 @@ use leg_record::{
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// A process that was killed has ended by then.
+/// A killed process has terminated by then.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two attempts to lock a file.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Why a member cannot answer for a pool.
+/// Why a member cannot respond for a pool.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", path.display())]
 pub struct StoreError {
     /// The file of the pool.
     pub path: PathBuf,
-    /// What a caller matches on.
+    /// For callers to match on.
     pub kind: StoreErrorKind,
     #[source]
     cause: Cause,
@@ -55,17 +55,17 @@ pub struct StoreError {
 /// The kinds of [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// There is no file: this member was never one of the pool, or has lost what it remembered.
+    /// There is no file: this member never stored the pool, or has lost its state.
     Missing,
-    /// There is one already.
+    /// The file exists.
     Exists,
-    /// Another process answers for this pool.
+    /// Another process serves this file.
     InUse,
-    /// The file is no record, a damaged one, or one of another pool. Nothing of it is used.
+    /// The file is no record, a damaged one, or one of another pool. No part of it is used.
     Refused,
-    /// The system failed.
+    /// An I/O error.
     System,
-    /// A write failed before. What the file says now is unknown until it is opened again.
+    /// A write failed before. The content of the file is unknown until it is opened again.
     Doubtful,
 }
 
@@ -73,12 +73,12 @@ pub enum StoreErrorKind {
 enum Cause {
     #[error(
         "this member has no record of the pool's legs; if it ever had one, it may have promised anything: \
-         see that the other members have one, then make it a member again"
+         check that the other members have one, then readmit it"
     )]
     Missing,
     #[error("this member has a record of the pool's legs already")]
     Exists,
-    #[error("another process of this machine keeps this record")]
+    #[error("another process of this host uses this record")]
     InUse,
     #[error("it is not used; the member may have promised anything before it was damaged")]
     Refused(#[from] DecodeError),
@@ -86,7 +86,7 @@ enum Cause {
     OtherPool(u64),
     #[error(transparent)]
     System(#[from] io::Error),
-    #[error("a write of it failed before, so what it says is unknown until it is opened again")]
+    #[error("an earlier write of it failed, so its content is unknown until it is opened again")]
     Doubtful,
 }
 
@@ -111,29 +111,29 @@ impl Cause {
     }
 }
 
-/// What one member remembers of one pool, on stable storage. One at a time has it open.
+/// The durable state of one member for one pool. Only one process at a time has it open.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     folder: File,
     memory: Memory,
     is_doubtful: bool,
-    /// Kept for its lock.
+    /// Holds the lock.
     _lock: File,
 }
 
-/// The file of a pool in a member's folder.
+/// The file of a pool in a member's directory.
 pub fn path_of(folder: &Path, pool: u64) -> PathBuf {
     folder.join(format!("{pool}.legs"))
 }
 
 impl Store {
-    /// Makes a member that was there when the pool was made, or that a person has made one. The folder is made if
-    /// it is not there.
+    /// Creates the file of a member at the creation of the pool, or of one that an administrator readmits. The directory is created if
+    /// missing.
     ///
     /// # Errors
     ///
-    /// There is a file already, or the system fails.
+    /// The file exists, or an I/O error.
     pub fn create(folder: &Path, pool: u64, memory: Memory) -> Result<Self, StoreError> {
         let path = path_of(folder, pool);
         Self::make(folder, &path, memory).map_err(|cause| cause.at(&path))
@@ -156,17 +156,17 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens what this member remembers of `pool`.
+    /// Opens the file of `pool`.
     ///
     /// # Errors
     ///
-    /// There is none, it is refused, or another process has it open.
+    /// There is no file, it is refused, or another process has it open.
     pub fn open(folder: &Path, pool: u64) -> Result<Self, StoreError> {
         let path = path_of(folder, pool);
         Self::read(folder, &path, pool).map_err(|cause| cause.at(&path))
     }
 
-    /// Opens it after a write that failed, and writes anew what it says: that is durable then, whatever became of the write.
+    /// Opens the file after a failed write, and writes its content again. The content is durable then, whatever became of the failed write.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl Store {
         let lock = lock(path)?;
         let memory = read_memory(path, pool)?;
         let folder = File::open(folder)?;
-        // A writer that was killed may have renamed it and not made that durable: what is answered from now on must be.
+        // A writer that was killed may have renamed the file and not flushed the directory: later responses need that.
         folder.sync_all()?;
         Ok(Self {
             path: path.to_owned(),
@@ -196,17 +196,17 @@ impl Store {
         })
     }
 
-    /// What the member remembers.
+    /// The stored state.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Takes a request to member `me`: what follows is durable before the answer is returned. `serves`: the owner of the pool is on
-    /// this very head.
+    /// Handles a request to member `me`. The new state is durable before the response is returned. `serves`: the owner of the pool is on
+    /// this host.
     ///
     /// # Errors
     ///
-    /// The file could not be written. The member answers nothing more until it is opened again.
+    /// The file could not be written. The member sends no more responses until it is opened again.
     pub fn handle(
         &mut self,
         me: MemberId,
@@ -227,7 +227,7 @@ impl Store {
         Ok(reply.answer)
     }
 
-    /// A new file, flushed, renamed into place, and the folder flushed.
+    /// Writes a new file, flushes it, renames it, and flushes the directory.
     fn write(&self, memory: &Memory) -> io::Result<()> {
         let new = beside(&self.path, "new");
         let mut file = OpenOptions::new()
@@ -254,8 +254,8 @@ fn read_memory(path: &Path, pool: u64) -> Result<Memory, Cause> {
     }
 }
 
-/// The newest record that the member on this machine remembers of `pool`, also while that runs. The pool may have a newer one, so this
-/// tells only whom to ask first.
+/// The newest record of `pool` that the member on this host has stored. Works while the member runs. The pool may have a newer record, so
+/// this only determines the first request.
 pub fn last_record(folder: &Path, pool: u64) -> Option<Record> {
     read_memory(&path_of(folder, pool), pool).ok()?.accepted
 }
@@ -264,7 +264,7 @@ fn beside(path: &Path, what: &str) -> PathBuf {
     path.with_extension(format!("legs.{what}"))
 }
 
-/// Makes the folder, durably: the one above has its name.
+/// Creates the directory durably: the parent directory holds its name.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -279,7 +279,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     File::open(above.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Locks a file of its own, as the other one is replaced with every write.
+/// Locks a separate file, because the state file is replaced with every write.
 fn lock(path: &Path) -> Result<File, Cause> {
     lock_file(&beside(path, "lock")).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => Cause::InUse,
@@ -287,12 +287,12 @@ fn lock(path: &Path) -> Result<File, Cause> {
     })
 }
 
-/// Opens `path`, makes it if it is not there, and locks it against other processes. A process that was killed keeps its locks until the
-/// kernel has ended it, so one that holds the lock gets a second to end.
+/// Opens or creates `path`, and locks it against other processes. A killed process holds its locks until the
+/// kernel has terminated it, so the lock is retried for a second.
 ///
 /// # Errors
 ///
-/// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if another process holds the lock; others if the file cannot be opened.
+/// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if another process holds the lock; another kind if the file cannot be opened.
 pub fn lock_file(path: &Path) -> std::io::Result<File> {
     let file = OpenOptions::new()
         .write(true)

@@ -1,11 +1,11 @@
-//! What the process that remembers and the one that owns a pool on the same machine tell each other by files.
+//! Files by which the leg-server and the owners of pools on the same host communicate.
 //!
-//! * `POOL.owner` is locked by who owns the pool here, or is about to: as long as that is so, this head promises nothing to others.
-//! * `POOL.heard`: two heads: what the other head answered to this start of the process that remembers.
-//! * `pulse`: whether the process that remembers runs all the time ([`Pulse`](crate::Pulse)).
+//! * `POOL.owner` is locked by the process that owns the pool or is about to. While it is locked, this head promises no other candidate.
+//! * `POOL.heard`: two heads: the state that the other head sent to the running leg-server.
+//! * `pulse`: whether the leg-server runs without a freeze ([`Pulse`](crate::Pulse)).
 //! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceRequest`](crate::FenceRequest).
-//! * `heard`: counts what came from the other head, and its processes ([`Signs`](crate::Signs)). It is written before anything is answered, so who reads it after it was told of a
-//!   vote of its own member knows of everything that was heard before the vote.
+//! * `heard`: counts messages from the other head, and its processes ([`Signs`](crate::Signs)). It is written before each response, so a
+//!   process that reads it after a vote of its own member sees all messages that preceded the vote.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ use leg_record::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memor
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// The folder in which a head remembers the records of its pools, below its state directory.
+/// The directory of a head's records, in its state directory.
 pub fn folder(state: &Path) -> PathBuf {
     state.join("legs")
 }
@@ -29,16 +29,16 @@ fn owner_path(folder: &Path, pool: u64) -> PathBuf {
     folder.join(format!("{pool}.owner"))
 }
 
-/// Says that the pool is owned on this machine, until the file is closed.
+/// Marks the pool as owned on this host, until the file is closed.
 ///
 /// # Errors
 ///
-/// Another process says so, or the system fails.
+/// Another process owns the pool, or an I/O error.
 pub fn own(folder: &Path, pool: u64) -> io::Result<File> {
     crate::lock_file(&owner_path(folder, pool))
 }
 
-/// Whether a process of this machine owns the pool. If that cannot be found out, one does.
+/// Whether a process of this host owns the pool. True if that cannot be determined.
 pub fn is_owned(folder: &Path, pool: u64) -> bool {
     let file = match File::open(owner_path(folder, pool)) {
         Ok(file) => file,
@@ -51,26 +51,26 @@ fn heard_path(folder: &Path, pool: u64) -> PathBuf {
     folder.join(format!("{pool}.heard"))
 }
 
-/// Keeps what the other head answered to the start `boot` of this process.
+/// Stores the state that the other head sent to this process. `boot`: the number of this process.
 ///
 /// # Errors
 ///
-/// The system fails.
+/// An I/O error.
 pub fn note_heard(folder: &Path, pool: u64, boot: u64, memory: &Memory) -> io::Result<()> {
     let path = heard_path(folder, pool);
     let new = path.with_extension("heard.new");
     let mut bytes = boot.to_le_bytes().to_vec();
     bytes.extend(encode_memory(memory));
-    // It need not outlive the machine, nor even this process.
+    // Not durable: it is only valid for this process.
     std::fs::write(&new, bytes)?;
     std::fs::rename(&new, &path)
 }
 
-/// Forgets what the other head answered.
+/// Removes the state of the other head.
 ///
 /// # Errors
 ///
-/// The system fails.
+/// An I/O error.
 pub fn forget_heard(folder: &Path, pool: u64) -> io::Result<()> {
     match std::fs::remove_file(heard_path(folder, pool)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -78,7 +78,7 @@ pub fn forget_heard(folder: &Path, pool: u64) -> io::Result<()> {
     }
 }
 
-/// What the other head answered to the start `boot` of the process that remembers.
+/// Returns the state that the other head sent to the leg-server with the number `boot`.
 pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
     let path = heard_path(folder, pool);
     let length = std::fs::metadata(&path).ok()?.len();
@@ -92,15 +92,15 @@ pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
     is_of_boot.then_some(memory)
 }
 
-/// Processes of other heads that are remembered.
+/// Processes of other heads that are stored.
 const PROCESSES_MAX: usize = 32;
 
-/// Processes of other heads that were heard. One that is off, and is started again, speaks by new ones.
+/// Processes of other heads that have sent a message. A head that was off has new processes.
 #[derive(Debug, Default)]
 pub struct Processes(VecDeque<(MemberId, u64)>);
 
 impl Processes {
-    /// Something came from a process of a head, which has the random number `boot`. Whether that is a new one.
+    /// Notes a message of the process `boot` of a head. Returns whether the process is new.
     pub fn hear(&mut self, head: MemberId, boot: u64) -> bool {
         let is_new = !self.0.contains(&(head, boot));
         if is_new {
@@ -113,36 +113,36 @@ impl Processes {
     }
 }
 
-/// What one sign adds to the count, and what one of a new process adds.
+/// Increments of the count: for a message, and for a message of a new process.
 const SIGN: u64 = 1;
 const NEW_PROCESS: u64 = 1 << 40;
 
-/// Whether a new process may have been heard between two counts of [`Signs`]. An earlier release does not count processes.
+/// Whether a new process may have sent a message between two counts of [`Signs`]. An earlier release does not count processes.
 pub fn is_of_new_process(before: u64, now: u64) -> bool {
     now < NEW_PROCESS || before / NEW_PROCESS != now / NEW_PROCESS
 }
 
-/// Counts signs of the other head. One file is for all pools of the folder: it says of the head, and not of a pool, that it was heard.
+/// Counts messages of the other head. One file serves all pools of the directory, because it is about the head, not about a pool.
 #[derive(Debug)]
 pub struct Signs {
     path: PathBuf,
-    /// Another one when somebody removed the file: who counts and who reads must not have two.
+    /// Replaced if the file was removed: writer and reader must have the same one.
     file: Mutex<File>,
     count: AtomicU64,
 }
 
 impl Signs {
-    /// Of the folder, for who counts and for who reads.
+    /// Opens the file of the directory, for the writer and for the reader.
     ///
     /// # Errors
     ///
-    /// The system fails.
+    /// An I/O error.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join("heard");
         let file = open_signs(&path)?;
         let count = counted(&file);
         if file.metadata()?.len() == 0 {
-            // It has its place from now on, also when the disk is full later.
+            // Allocates the blocks now, in case the disk is full later.
             file.write_all_at(&count.to_le_bytes(), 0)?;
         }
         Ok(Self {
@@ -152,7 +152,7 @@ impl Signs {
         })
     }
 
-    /// The file that is there, which is made again if it was removed.
+    /// The open file. It is recreated if it was removed.
     fn file(&self) -> io::Result<MutexGuard<'_, File>> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.metadata()?.nlink() == 0 {
@@ -162,13 +162,13 @@ impl Signs {
         Ok(file)
     }
 
-    /// The other head was heard, by a new process or by one that was heard before.
+    /// Counts a message of the other head, from a new process or from a known one.
     pub fn note(&self, is_new_process: bool) {
         let more = match is_new_process {
             true => NEW_PROCESS,
             false => SIGN,
         };
-        // Written to memory. If it fails nothing is known of the other head, and what it is told must not be wrong.
+        // Written to the page cache. If it fails, readers would miss a message, which is unsafe.
         let written = self.file().and_then(|file| {
             let count = self.count.fetch_add(more, Ordering::AcqRel) + more;
             file.write_all_at(&count.to_le_bytes(), 0)
@@ -176,7 +176,7 @@ impl Signs {
         written.expect("a file of eight bytes is written");
     }
 
-    /// A number that is another one whenever it was heard. What cannot be read counts as a new process.
+    /// Returns a number that changes with every message. A read error counts as a message of a new process.
     pub fn read(&self) -> u64 {
         match self.file() {
             Ok(file) => counted(&file),
@@ -203,7 +203,7 @@ fn counted(file: &File) -> u64 {
     }
 }
 
-/// Whether the error says that another process has the lock.
+/// Whether the error means that another process has the lock.
 pub fn is_locked(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::WOULDBLOCK.raw_os_error())
 }
@@ -262,11 +262,11 @@ mod tests {
             [true, false, true, false, false, true]
         );
         assert!(is_of_new_process(5, 6), "by an earlier release");
-        // Those that are not remembered any more count as new ones.
+        // Processes that are no longer stored count as new.
         assert!((8..8 + PROCESSES_MAX as u64).all(&mut hear) && hear(5));
     }
 
-    /// A person cleans up, or takes an older copy of the folder: what is heard from then on is seen nevertheless.
+    /// An administrator removes the directory, or restores an older copy: later messages are still seen.
     #[test]
     fn signs_are_seen_after_their_file_was_removed() {
         let folder = tempfile::tempdir().expect("folder");
@@ -276,10 +276,10 @@ mod tests {
         let old = Signs::open(folder.path()).expect("opened");
         let before = old.read();
         std::fs::remove_file(&path).expect("removed");
-        // One that starts now makes the file anew.
+        // A new process recreates the file.
         let new = Signs::open(folder.path()).expect("opened");
         let (seen, known) = (new.read(), old.read());
-        assert_ne!(known, before, "it counts as heard");
+        assert_ne!(known, before, "it counts as a message");
         signs.note(false);
         assert_ne!(new.read(), seen);
         assert_ne!(old.read(), known);

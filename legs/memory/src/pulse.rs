@@ -1,7 +1,7 @@
-//! Whether the process that remembers runs all the time. Two heads without a witness: who stands still may be taken for one that is
-//! off, so what was heard before says nothing afterwards.
+//! Detects whether the leg-server was frozen. Two heads without a witness: a frozen head may have been considered
+//! off, so messages received before the freeze do not count.
 //!
-//! The process that remembers beats in the file `pulse`. Whoever relies on what it heard looks at the file before each step.
+//! The leg-server writes a beat to the file `pulse`. Processes that rely on its received messages check the file before each step.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,29 +13,29 @@ use leg_record::codec::Reader;
 use rustix::time::{ClockId, clock_gettime};
 use takeover::budget::FREEZE;
 
-/// Time of the beat in milliseconds since the machine began, and how many freezes there were.
+/// Time of the beat in milliseconds since boot, and the number of freezes.
 const BYTES: usize = 16;
 
-/// Time since the machine began, also that in which it slept.
+/// Time since boot, including suspend.
 fn now() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Notices that the own process did not run for a while.
+/// Detects freezes of the own process.
 #[derive(Debug)]
 pub struct Awake {
     last: Duration,
 }
 
 impl Awake {
-    /// From now on.
-    #[allow(clippy::new_without_default, reason = "it takes the time")]
+    /// Starts now.
+    #[allow(clippy::new_without_default, reason = "it reads the clock")]
     pub fn new() -> Self {
         Self { last: now() }
     }
 
-    /// Whether this process did not run for [`FREEZE`] since this was asked last. It has to be asked more often than that.
+    /// Whether this process did not run for [`FREEZE`] since the last call. Must be called more often than that.
     pub fn was_frozen(&mut self) -> bool {
         self.was_frozen_at(now())
     }
@@ -72,7 +72,7 @@ fn read(file: &File) -> Option<Beat> {
     })
 }
 
-/// Of the process that remembers.
+/// Writer of the beats.
 #[derive(Debug)]
 pub struct Heart {
     file: File,
@@ -80,11 +80,11 @@ pub struct Heart {
 }
 
 impl Heart {
-    /// Begins to beat. Its start is a freeze for whoever looks on.
+    /// Starts the beats. The start counts as a freeze for readers.
     ///
     /// # Errors
     ///
-    /// The system fails.
+    /// An I/O error.
     pub fn begin(folder: &Path) -> io::Result<Self> {
         let file = open(folder)?;
         let freezes = read(&file).unwrap_or_default().freezes;
@@ -93,20 +93,20 @@ impl Heart {
         Ok(heart)
     }
 
-    /// Says that this process runs.
+    /// Writes a beat.
     ///
     /// # Errors
     ///
-    /// The system fails. Whoever looks on believes nothing then.
+    /// An I/O error. Readers detect a freeze then.
     pub fn beat(&self) -> io::Result<()> {
         self.beat_at(now())
     }
 
-    /// Says that this process did not run for a while, and runs again. What it heard before has to be forgotten first.
+    /// Reports that this process was frozen. State received before must be removed first.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`beat`](Self::beat).
     pub fn froze(&mut self) -> io::Result<()> {
         self.freezes = self.freezes.wrapping_add(1);
         self.beat()
@@ -120,7 +120,7 @@ impl Heart {
     }
 }
 
-/// Looks on from another process of the machine.
+/// Reader of the beats in another process of the host.
 #[derive(Debug)]
 pub struct Pulse {
     file: File,
@@ -130,11 +130,11 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Of the folder in which the other process remembers.
+    /// Opens the file of the leg-server's directory.
     ///
     /// # Errors
     ///
-    /// The system fails.
+    /// An I/O error.
     pub fn look_at(folder: &Path) -> io::Result<Self> {
         let file = open(folder)?;
         Ok(Self {
@@ -145,8 +145,8 @@ impl Pulse {
         })
     }
 
-    /// Whether this process or the other one did not run for a while since this was asked last: what was heard before says nothing
-    /// any more. Also when the other one runs again.
+    /// Whether this process or the leg-server was frozen since the last call: earlier messages do not count
+    /// any more. Also true once when the leg-server runs again.
     pub fn was_frozen(&mut self) -> bool {
         self.was_frozen_at(now())
     }
@@ -160,7 +160,7 @@ impl Pulse {
         self.own.was_frozen_at(now) || is_new || was_steady != self.is_steady
     }
 
-    /// Whether the other process ran when this was looked at last.
+    /// Whether the leg-server ran at the last check.
     pub fn is_steady(&self) -> bool {
         self.is_steady
     }
@@ -180,7 +180,7 @@ mod tests {
         heart.beat_at(at(0)).expect("written");
         assert!(pulse.was_frozen_at(at(1)), "nothing was known before");
         assert!(!pulse.was_frozen_at(at(2)));
-        // It stands still. Whoever looks on keeps looking.
+        // It is frozen. The reader continues to check.
         let ends = FREEZE.as_millis() as u64;
         let noticed = (1..=ends).filter(|ms| pulse.was_frozen_at(at(2 + ms)));
         assert_eq!(noticed.count(), 1);
@@ -188,12 +188,12 @@ mod tests {
         heart.beat_at(at(ends + 3)).expect("written");
         assert!(pulse.was_frozen_at(at(ends + 3)), "it goes on");
         assert!(pulse.is_steady() && !pulse.was_frozen_at(at(ends + 4)));
-        // It noticed by itself, before anybody looked.
+        // It detected the freeze itself, before a check.
         heart.freezes += 1;
         heart.beat_at(at(ends + 5)).expect("written");
         assert!(pulse.was_frozen_at(at(ends + 6)));
         assert!(!pulse.was_frozen_at(at(ends + 7)));
-        // Whoever looks on stood still itself.
+        // The reader itself was frozen.
         heart.beat_at(at(2 * ends + 7)).expect("written");
         assert!(pulse.was_frozen_at(at(2 * ends + 7)));
         drop(Heart::begin(folder.path()).expect("anew"));

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Where the configuration of legs is, unless told otherwise.
+/// Default path of the configuration of legs.
 pub const CONFIG: &str = legs_config::DEFAULT_PATH;
-/// Where the key of this head is, unless told otherwise.
+/// Default directory of the key of this head.
 pub const KEYS: &str = "/etc/bulkhead/legs";
 
 /// Examples of the help.
@@ -15,13 +15,13 @@ pub const EXAMPLES: &str = "Examples:
   bulkhead leg-server --config /etc/bulkhead/legs.toml
 
 It runs on every head of a pool whose legs lie on several heads. Under systemd it reports readiness, status and liveness
-(Type=notify, WatchdogSec=). A kill harms nothing: what it answered is durable.";
+(Type=notify, WatchdogSec=). It can be killed at any time: its responses are durable.";
 
 /// `leg-server`
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct LegServerCommand {
-    /// What else than to serve.
+    /// The subcommand; serves without one.
     #[command(subcommand)]
     pub verb: Option<LegServerVerb>,
     /// The configuration of legs
@@ -29,35 +29,35 @@ pub struct LegServerCommand {
     pub config: PathBuf,
 }
 
-/// What else than to serve.
+/// Subcommands other than serving.
 #[derive(Debug, Subcommand)]
 pub enum LegServerVerb {
-    /// Print the fingerprint by which the other members know this head; a key is made if there is none
+    /// Print the fingerprint by which the other members identify this head; creates a key if there is none
     #[command(after_help = "Example:\n  bulkhead leg-server fingerprint")]
     Fingerprint {
-        /// Folder of the certificate and the key: cert.pem and key.pem
+        /// Directory of the certificate and the key: cert.pem and key.pem
         #[arg(long, value_name = "FOLDER", default_value = KEYS)]
         folder: PathBuf,
     },
-    /// List the numbers of the pools that this head remembers, as in legs.toml
+    /// List the numbers of the pools that this head has records of, as in legs.toml
     #[command(after_help = "Example:\n  bulkhead leg-server pools")]
     Pools,
-    /// List who remembers each pool, by the record that this head accepted last: numbers, as in legs.toml
+    /// List the members of each pool, by the record that this head accepted last: numbers, as in legs.toml
     #[command(after_help = "Example:\n  bulkhead leg-server members")]
     Members,
-    /// Print the legs.toml that the running leg-server has read: it reads another one when it is restarted
+    /// Print the legs.toml that the running leg-server has read: it reads the file again only when it is restarted
     #[command(
         after_help = "Example:\n  bulkhead leg-server configuration | diff - /etc/bulkhead/legs.toml"
     )]
     Configuration,
-    /// Say what disks of this head carry, and how long they are. Changes nothing
+    /// Print the contents and sizes of disks of this head. Changes nothing
     #[command(after_help = "Example:\n  bulkhead leg-server look /dev/disk/by-id/scsi-C")]
     Look {
         /// The disks
         #[arg(required = true, value_name = "DISK")]
         disks: Vec<PathBuf>,
     },
-    /// Have this head told anew of a pool whose file it lost. Until it is told it has no vote
+    /// Readmit this head to a pool after its file was lost. It has no vote until it has received the record
     #[command(after_help = "Example:\n  bulkhead leg-server readmit 100 --forget")]
     Readmit(ReadmitArgs),
 }
@@ -67,10 +67,10 @@ pub enum LegServerVerb {
 pub struct ReadmitArgs {
     /// Number of the pool: `guid` in legs.toml
     pub pool: u64,
-    /// Says that what the lost file held is to be forgotten
+    /// Confirms that the content of the lost file is discarded
     #[arg(long, required = true)]
     pub forget: bool,
-    /// Says that this machine takes the place of one that remembered the pool, or that its whole folder was lost
+    /// Confirms that this host replaces one that stored the pool, or that its whole directory was lost
     #[arg(long)]
     pub replaced: bool,
     /// The configuration of legs

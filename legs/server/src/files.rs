@@ -1,4 +1,4 @@
-//! What the agent of the cluster finds on this host about pools with legs.
+//! The files of this host that the agent of the cluster reads about pools with legs.
 
 use std::path::{Path, PathBuf};
 

@@ -24,19 +24,18 @@ pub(crate) fn config(path: &Path) -> Result<(LegsFile, String), Failure> {
     })
 }
 
-/// The key that the configuration names, which has to be the one that the others know.
+/// The key that the configuration names. It must match the fingerprint that the other members have.
 pub(crate) fn of(file: &LegsFile) -> Result<Identity, Failure> {
     let identity = Identity::read(&file.certificate, &file.key).map_err(|error| {
         let failure = Failure::from_chain(FailureKind::Failed, &error);
-        failure
-            .advise("`bulkhead leg-server fingerprint` makes a key and says by what others know it")
+        failure.advise("`bulkhead leg-server fingerprint` creates a key and prints its fingerprint")
     })?;
     let (own, listed) = (identity.fingerprint(), file.own().fingerprint);
     if own == listed {
         return Ok(identity);
     }
     let message = format!(
-        "members.{}: the fingerprint is {listed}, and {} has {own}: the others would not let this head in",
+        "members.{}: the fingerprint is {listed}, and {} has {own}: the other members would refuse this head",
         file.me,
         file.certificate.display()
     );
@@ -48,7 +47,7 @@ pub(crate) fn unusable(error: impl std::error::Error + 'static) -> Failure {
     Failure::from_chain(FailureKind::Failed, &error)
 }
 
-/// The key in `folder`; a new one if there is none. The folder is made if it is not there.
+/// The key in `folder`; creates a new one if there is none. The directory is created if missing.
 pub(crate) fn load_or_make(folder: &Path) -> Result<Identity, Failure> {
     let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
     if !certificate.exists() && !key.exists() {
@@ -61,13 +60,13 @@ pub(crate) fn load_or_make(folder: &Path) -> Result<Identity, Failure> {
         )
         .map_err(|error| {
             Failure::of(format!("make a key in {}", folder.display()))(error)
-                .advise("run it as root, or choose another --folder")
+                .advise("run it as root, or choose a different --folder")
         })?;
     }
     Identity::read(&certificate, &key).map_err(unusable)
 }
 
-/// The key is first: who finds the certificate finds both.
+/// The key is written first: a process that finds the certificate finds both.
 fn keep(folder: &Path, certificate: (&Path, &str), key: (&Path, &str)) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -105,7 +104,7 @@ mod tests {
         std::fs::remove_file(folder.join(KEY)).expect("lost");
         assert!(
             load_or_make(&folder).is_err(),
-            "the others know the old one"
+            "the other members have the old one"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! `bulkhead leg-server`: what one machine does for pools whose legs lie on several heads. It remembers their records and answers the
-//! other members ([`members`]), and it lends the machine's disks ([`lender`]). It owns no pool and has no ZFS library.
+//! `bulkhead leg-server`: serves pools with legs on several heads. It stores their records and responds to the
+//! other members ([`members`]), and it lends the host's disks ([`lender`]). It owns no pool and has no ZFS library.
 //!
-//! Crash-only: what it answered is durable. A session of a disk that it lent ends with it; a disk that it gave to a pool server of this
-//! machine stays with that.
+//! Crash-only: its responses are durable. A session of a disk that it lent is lost with the process; a disk that it passed to a pool server of
+//! this host stays with that server.
 
 #![forbid(unsafe_code)]
 
@@ -38,22 +38,22 @@ use tokio::net::TcpListener;
 use arguments::{LegServerCommand, LegServerVerb, ReadmitArgs};
 use listen::Listener;
 
-/// Threads that wait for disks: those that remember, and claims of every connection.
+/// Threads that may block on disks: those that store records, and claims of every connection.
 const BLOCKING_THREADS_MAX: usize = 256;
-/// A claim is given up when the I/O of the session before, or its process, has not ended by then.
+/// Time-out of a claim while earlier I/O, or the process that uses the disk, has not ended.
 const DRAIN_WAIT: Duration = Duration::from_secs(10);
-/// So long the start waits for disks to be opened. One that takes longer is lent when it is open.
+/// Time-out at the start for opening the disks. A slower one is lent once it is open.
 const OPEN_WAIT: Duration = Duration::from_secs(2);
-/// Connections of members that wait to be taken.
+/// Connections of members that are not accepted yet.
 const BACKLOG: i32 = 64;
-/// Pause between two signs of life to the service manager.
+/// Pause between two keep-alives to the service manager.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Performs the command. `state_dir`: where this machine remembers, in its folder `legs`.
+/// Runs the command. `state_dir`: the records of this host are in its directory `legs`.
 ///
 /// # Errors
 ///
-/// It cannot begin to serve, with what to do.
+/// It cannot start serving, with a remedy.
 pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result<(), Failure> {
     match &command.verb {
         Some(LegServerVerb::Fingerprint { folder }) => {
@@ -63,16 +63,20 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
         Some(LegServerVerb::Pools) => {
             let folder = leg_memory::folder(state_dir);
             let pools = members::pools_in(&folder);
-            let pools =
-                pools.map_err(Failure::of(format!("read the folder {}", folder.display())))?;
+            let pools = pools.map_err(Failure::of(format!(
+                "read the directory {}",
+                folder.display()
+            )))?;
             out.either(&pools, || {
                 pools.iter().map(|number| format!("{number}\n")).collect()
             })
         }
         Some(LegServerVerb::Members) => {
             let folder = leg_memory::folder(state_dir);
-            let members = remembering(&folder)
-                .map_err(Failure::of(format!("read the folder {}", folder.display())))?;
+            let members = remembering(&folder).map_err(Failure::of(format!(
+                "read the directory {}",
+                folder.display()
+            )))?;
             out.either(&members, || {
                 members.iter().map(ToString::to_string).collect()
             })
@@ -82,7 +86,7 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
             match read {
                 Some(text) => out.text(&text),
                 None => Err(Failure::not_found(
-                    "no leg-server runs here, or one that does not say what it has read",
+                    "no leg-server runs here, or it does not publish its configuration",
                 )
                 .advise("`systemctl restart bulkhead-leg-server` starts it")),
             }
@@ -93,14 +97,14 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
     }
 }
 
-/// Who remembers a pool, by numbers.
+/// Members of a pool, by their numbers.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Remembering {
     pool: u64,
-    /// None where the record does not name its members: then legs.toml says who they are.
+    /// Empty if the record does not name its members: then those in legs.toml count.
     heads: Vec<u64>,
     witness: Option<u64>,
-    /// That the record names.
+    /// The disks in the record.
     disks: Vec<u64>,
 }
 
@@ -126,7 +130,7 @@ impl fmt::Display for Remembering {
     }
 }
 
-/// By the records that this head accepted. What cannot be read is left out: a file is replaced as a whole, so it need not be locked.
+/// By the records that this head accepted. Unreadable files are skipped. A file is replaced as a whole, so no lock is needed.
 fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
     let pools = members::pools_in(folder)?.into_iter();
     let found = pools.filter_map(|pool| {
@@ -150,10 +154,10 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
         file.membership(),
         Membership::TwoHeads(_) | Membership::OneHead(_)
     ) {
-        let message = "without a witness nobody else can know what this head had promised";
+        let message = "without a witness no other member has the promises of this head";
         return Err(Failure::new(FailureKind::Failed, message).advise(
             "if the pool has a witness by the record (`bulkhead leg-server members` on the other head), write the witness back into the file of \
-             this head, and say it again. If this head's disks hold everything, or the other ones are gone for good: `bulkhead pool \
+             this head, and run the command again. If this head's disks are current, or the other ones are gone for good: `bulkhead pool \
              confirm POOL --forget-legs --missing-devices-are-not-newer` makes the pool one of a single head",
         ));
     }
@@ -162,8 +166,10 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
         is_replaced: args.replaced,
     };
     let folder = leg_memory::folder(state_dir);
-    std::fs::create_dir_all(&folder)
-        .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
+    std::fs::create_dir_all(&folder).map_err(Failure::of(format!(
+        "create the directory {}",
+        folder.display()
+    )))?;
     members::readmit(&folder, args.pool, word).map_err(|error| {
         let kind = match error {
             ReadmitError::Remembers(_) | ReadmitError::Waits(_) => FailureKind::Exists,
@@ -173,8 +179,8 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
         Failure::from_chain(kind, &error)
     })?;
     out.text(&format!(
-        "this head is told of pool {} by the head that serves it, when the two others have agreed to that. If its record names \
-         two heads alone (`bulkhead leg-server members` there), nobody can agree: `bulkhead pool confirm POOL --forget-legs` is the way then\n",
+        "this head receives the record of pool {} from the head that serves it, once the two other members have agreed. If the record names \
+         two heads alone (`bulkhead leg-server members` there), there is no second vote: run `bulkhead pool confirm POOL --forget-legs` instead\n",
         args.pool
     ))
 }
@@ -186,11 +192,13 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
     let file = Arc::new(file);
     let identity = identity::of(&file)?;
     let folder = leg_memory::folder(state_dir);
-    std::fs::create_dir_all(&folder)
-        .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
+    std::fs::create_dir_all(&folder).map_err(Failure::of(format!(
+        "create the directory {}",
+        folder.display()
+    )))?;
     let _lock = lock(&folder)?;
     if let Err(error) = leg_memory::note_configuration(&folder, &text) {
-        tracing::warn!(%error, "it cannot be noted which configuration was read");
+        tracing::warn!(%error, "the configuration that was read cannot be published");
     }
     let boot = random()?;
     let lender = Arc::new(lend(&file, &identity, &folder)?);
@@ -214,7 +222,7 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
         for address in &file.own().members {
             let bound = listen(*address).map_err(|error| {
                 Failure::of(format!("listen on {address}"))(error)
-                    .advise("`members` of this head in the configuration says where it answers")
+                    .advise("`members` of this head in the configuration has its addresses")
             })?;
             tokio::spawn(Arc::clone(&server).serve(bound));
         }
@@ -223,13 +231,13 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
             fingerprint = %identity.fingerprint(),
             members = ?file.own().members,
             lends = ?file.own().lends,
-            "remembers, and lends disks"
+            "serves records, and lends disks"
         );
         attend(&member).await
     })
 }
 
-/// Also where an interface has its address later: a network that is down must not silence the others.
+/// Also binds addresses that an interface gets later: a network that is down must not affect the other ones.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let (socket, _) = serving::bind_tcp(address)?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -245,13 +253,13 @@ fn random() -> Result<u64, Failure> {
     })
 }
 
-/// One process at a time remembers in a folder.
+/// Only one process at a time may use a directory.
 fn lock(folder: &Path) -> Result<File, Failure> {
     let path = folder.join("lock");
     members::lock_file(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => {
             let message = format!(
-                "{} is locked: another leg-server runs with this folder",
+                "{} is locked: another leg-server uses this directory",
                 path.display()
             );
             Failure::new(FailureKind::Busy, message).advise(
@@ -294,7 +302,7 @@ fn lend(
     Ok(lender)
 }
 
-/// Opens all disks, each on a thread of its own.
+/// Opens all disks, each on its own thread.
 fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
     let until = Instant::now() + OPEN_WAIT;
     let (tell, told) = std::sync::mpsc::channel::<()>();
@@ -306,15 +314,15 @@ fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
             drop(tell);
         });
         if let Err(error) = opening {
-            tracing::warn!(disk = disk.0, %error, "it is opened when it is claimed");
+            tracing::warn!(disk = disk.0, %error, "a disk is opened when it is claimed");
         }
     }
     drop(tell);
-    // Ends when each thread has ended: nothing is ever sent.
+    // Returns when each thread has ended: no value is ever sent.
     let _ = told.recv_timeout(until.saturating_duration_since(Instant::now()));
 }
 
-/// Answers all heads, this one among them: its pool servers ask by messages, too.
+/// Serves all heads including this one: its pool servers use messages, too.
 fn answer(
     file: &LegsFile,
     identity: &certificates::Identity,
@@ -322,7 +330,7 @@ fn answer(
     lender: Arc<Lender>,
     listener: &Arc<Listener>,
 ) -> Result<Arc<Server>, Failure> {
-    // A witness asks nobody. Who took its key must not take disks, nor write a record.
+    // A witness sends no requests. With a stolen key of it, no disk can be claimed and no record written.
     let heads = file.members.values().filter(|one| one.kind == Kind::Head);
     let friends = heads.map(|one| Friend {
         member: MemberId(one.number),
@@ -374,7 +382,7 @@ fn answer(
         .map_err(identity::unusable)
 }
 
-/// Tells the service manager what is remembered, for good.
+/// Reports the state to the service manager, forever.
 async fn attend(member: &Member) -> Result<(), Failure> {
     let mut supervisor = telling::Supervisor::from_environment();
     supervisor.ready(&summary(member));
@@ -391,8 +399,10 @@ fn summary(member: &Member) -> String {
     let silent = states.values().filter(is_silent).count();
     let remembered = states.len() - silent;
     match silent {
-        0 => format!("remembers {remembered} pools"),
-        _ => format!("remembers {remembered} pools, does not answer for {silent}: see the log"),
+        0 => format!("has records of {remembered} pools"),
+        _ => {
+            format!("has records of {remembered} pools, does not respond for {silent}: see the log")
+        }
     }
 }
 

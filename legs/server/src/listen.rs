@@ -1,8 +1,8 @@
-//! Two heads without a witness: asks the other one what it knows, at once and again and again, and notes whenever it is heard. A pool
-//! server that starts later, when the other head may be off, relies on both. Whether there is a witness or a third head is said by the record
+//! Two heads without a witness: reads the state of the other head periodically, and notes each of its messages. A pool
+//! server that starts later, when the other head may be off, relies on both. Whether there is a witness or a third head depends on the record
 //! of each pool, and may change.
 //!
-//! What was heard says nothing any more after this process stood still: it may have been taken for one that is off.
+//! State received before a freeze of this process does not count: the head may have been considered off.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,12 +16,12 @@ use leg_record::{Answer, MemberId, Membership, Memory, Request, Tag};
 use legs_config::LegsFile;
 use members::{Heard, Links, Member, Message, Peer};
 
-/// Pause between two beats, and two questions about pools of which nothing was heard.
+/// Interval of the beats, and of requests for pools without a response.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
-/// Pools of which something was heard that are asked for again with each of these questions.
+/// Pools with a response that are requested again in each interval.
 const AGAIN_MAX: usize = 16;
 
-/// Notes signs of heads that share a pool with this one.
+/// Notes messages of heads that share a pool with this one.
 pub(crate) struct Listener {
     signs: Signs,
     processes: Mutex<Processes>,
@@ -84,21 +84,21 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Something came from a member. A head that is configured, and that no record names yet, says nothing of the other one.
+    /// Notes a message. A configured head that no record names yet is no sign of the other head.
     pub(crate) fn note(&self, from: MemberId, boot: u64) {
         let is_head = |pool: &u64| {
             let members = self.member.membership(*pool, &self.configured);
             members.is_none_or(|members| members.heads().contains(&from))
         };
         if self.pools.iter().any(is_head) {
-            // Noted before another thread may call the process one that is known.
+            // Noted before a second thread can see the process as known.
             let mut processes = self.processes.lock().expect("no holder panics");
             self.signs.note(processes.hear(from, boot));
         }
     }
 }
 
-/// What the other head said, by pool.
+/// State that the other head sent, by pool.
 struct Ear {
     me: MemberId,
     folder: PathBuf,
@@ -109,7 +109,7 @@ struct Ear {
 }
 
 struct State {
-    /// Answers to questions of another number came from before a freeze.
+    /// Responses to requests with another number predate a freeze.
     number: u32,
     pools: BTreeMap<u64, Option<Memory>>,
 }
@@ -144,17 +144,17 @@ impl Ear {
         match leg_memory::note_heard(&self.folder, pool, boot, &memory) {
             Ok(()) => {
                 if is_first {
-                    tracing::info!(pool, "the other head said what it knows");
+                    tracing::info!(pool, "the other head sent its record");
                 }
                 state.pools.insert(pool, Some(memory));
             }
             Err(error) => {
-                tracing::error!(pool, %error, "what the other head knows cannot be noted");
+                tracing::error!(pool, %error, "the record of the other head cannot be stored");
             }
         }
     }
 
-    /// Whether all that was heard is forgotten.
+    /// Removes all received state. Returns whether that is complete.
     fn forget(&self) -> bool {
         let mut state = self.state();
         state.number = state.number.wrapping_add(1);
@@ -162,14 +162,14 @@ impl Ear {
         for (pool, known) in &mut state.pools {
             *known = None;
             if let Err(error) = leg_memory::forget_heard(&self.folder, *pool) {
-                tracing::error!(pool, %error, "what the other head said cannot be forgotten");
+                tracing::error!(pool, %error, "the stored record of the other head cannot be removed");
                 is_done = false;
             }
         }
         is_done
     }
 
-    /// The other head of a pool, if what that one knows counts for it.
+    /// The other head of a pool, if its state counts for the pool.
     fn other_of_two(&self, pool: u64) -> Option<MemberId> {
         match self.member.membership(pool, &self.configured)? {
             Membership::TwoHeads(heads) | Membership::WitnessLeaves { heads, .. } => {
@@ -179,8 +179,8 @@ impl Ear {
         }
     }
 
-    /// The number of the next questions, and the pools that they are about, each with the head that is asked: all of which nothing was
-    /// heard, and some others in turn.
+    /// The number of the next requests, and their pools, each with the receiving head: all pools without a response, and some
+    /// with one in turn.
     fn due(&self, turn: &mut usize) -> (u32, Vec<(MemberId, u64)>) {
         let state = self.state();
         let pools = state.pools.iter();
@@ -202,7 +202,7 @@ impl Ear {
     }
 }
 
-/// For good: the connection is kept up, and a pool that is made later is asked for, too.
+/// Runs forever, so that the connection stays open, and pools that are created later are requested, too.
 fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
     let boot = ear.boot;
     let mut awake = Awake::new();
@@ -210,10 +210,10 @@ fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
     loop {
         is_frozen |= awake.was_frozen();
         let beaten = if is_frozen {
-            // It does not beat before it has forgotten.
+            // No beat until the state is removed.
             let is_done = ear.forget();
             tracing::warn!(
-                "this process stood still: what the other head said before is forgotten"
+                "this process was frozen: the stored records of the other head are removed"
             );
             is_frozen = !is_done;
             if is_done { heart.froze() } else { Ok(()) }
@@ -221,7 +221,7 @@ fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
             heart.beat()
         };
         if let Err(error) = beaten {
-            tracing::error!(%error, "that this process runs cannot be noted, so what it hears is not relied on");
+            tracing::error!(%error, "the beat of this process cannot be written, so received records are not used");
         }
         let (number, pools) = ear.due(&mut turn);
         for (head, pool) in pools {

@@ -1,4 +1,4 @@
-//! `bulkhead leg-server look`: what disks of this machine carry, before a configuration names them.
+//! `bulkhead leg-server look`: reports the contents of disks before a configuration names them.
 
 use std::fmt;
 use std::io;
@@ -14,10 +14,10 @@ use serde::Serialize;
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Seen {
     path: PathBuf,
-    /// Where that leads: two names of one disk lead to one place.
+    /// The resolved path: two names of one disk have the same one.
     place: PathBuf,
     bytes: u64,
-    /// In words; empty if nothing is known of it.
+    /// Description; empty if the contents are not recognised.
     carries: String,
     /// The pool of its label.
     pool: Option<String>,
@@ -28,7 +28,7 @@ struct Seen {
     txg: Option<u64>,
     /// The number of the record of its legs that its label names; none of a pool that was destroyed.
     record: Option<u64>,
-    /// Bytes of the smallest disk that can stand beside it, or take its place.
+    /// Smallest size in bytes of a mirror disk or a replacement.
     least_bytes: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Seen {
 }
 
 pub(crate) fn run(disks: &[PathBuf], out: Printer) -> Result<(), Failure> {
-    // Of one that is not there nothing is said.
+    // A missing disk is skipped.
     let seen: Vec<Seen> = disks.iter().filter_map(|disk| see(disk).ok()).collect();
     out.either(&seen, || seen.iter().map(ToString::to_string).collect())
 }
@@ -87,7 +87,7 @@ mod tests {
         assert_ne!(one.path, two.path);
         assert_eq!((one.bytes, one.carries.as_str()), (64 << 20, ""));
         assert!(see(&folder.path().join("none")).is_err());
-        // What somebody else would lose.
+        // Data of another system.
         let gpt = [b"EFI PART".as_slice(), &[0; 504]].concat();
         std::os::unix::fs::FileExt::write_all_at(
             &File::options().write(true).open(&disk).expect("open"),

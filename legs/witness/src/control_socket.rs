@@ -1,5 +1,5 @@
-//! The socket by which a person asks the running witness on its own machine. A request is one line of JSON, so is the
-//! answer, and the connection ends.
+//! The socket for `status` and `readmit` on the witness's own host. A request is one line of JSON, so is the
+//! response, and the connection is closed.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,13 +16,13 @@ use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Requests at a time; further ones wait.
+/// Concurrent requests; further ones are queued.
 const ASKED_AT_ONCE_MAX: usize = 4;
 /// Longest request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 256;
-/// Longest answer, in bytes: a line for each pool that may be remembered.
+/// Longest response, in bytes: a line for each stored pool.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Time for a request and its answer.
+/// Time-out of a request with its response.
 const WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ enum Answer {
     Refused(String),
 }
 
-/// What the witness knows.
+/// State of the witness.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Status {
     /// Its number.
@@ -58,7 +58,7 @@ struct Pool {
     epoch: Option<u64>,
     /// In that epoch.
     sequence: Option<u64>,
-    /// Why it does not answer.
+    /// Why it does not respond.
     silent: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for Status {
 
 fn reason(pool: u64, why: Silence) -> String {
     match why {
-        Silence::Unknown => "the heads have not told of it yet".to_owned(),
+        Silence::Unknown => "the heads have not sent its record yet".to_owned(),
         Silence::Missing => format!(
             "its file is missing, and may have held promises: run `bulkhead-witness readmit {pool} --forget`"
         ),
@@ -99,7 +99,7 @@ fn reason(pool: u64, why: Silence) -> String {
              --forget`"
         ),
         Silence::Lost => {
-            "it is told by the head that serves it, when both heads reach each other and this witness".to_owned()
+            "its record is sent by the head that serves it, once both heads reach each other and this witness".to_owned()
         }
         Silence::Members => why.meaning().to_owned(),
         Silence::Unkept => {
@@ -139,7 +139,7 @@ fn look(member: &Member, server: &Server) -> Status {
 pub fn open(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("make the folder {}", folder.display()))?;
+            .with_context(|| format!("create the directory {}", folder.display()))?;
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -153,7 +153,7 @@ pub fn open(path: &Path) -> anyhow::Result<UnixListener> {
     listener.with_context(|| format!("listen on {}", path.display()))
 }
 
-/// Answers for good.
+/// Handles requests forever.
 pub async fn serve(listener: UnixListener, member: Arc<Member>, server: Arc<Server>) {
     let places = Arc::new(Semaphore::new(ASKED_AT_ONCE_MAX));
     loop {
@@ -211,7 +211,7 @@ fn readmitted(member: &Member, pool: u64, is_replaced: bool) -> anyhow::Result<(
 fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
     let stream = UnixStream::connect(path).with_context(|| {
         format!(
-            "no witness answers at {}: `systemctl start bulkhead-witness` starts it",
+            "no witness listens at {}: `systemctl start bulkhead-witness` starts it",
             path.display()
         )
     })?;
@@ -226,20 +226,20 @@ fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
     serde_json::from_str(&line).context("understand the witness: is it of the same version?")
 }
 
-/// What the witness at `path` knows.
+/// Reads the state of the witness at `path`.
 pub fn status(path: &Path) -> anyhow::Result<Status> {
     match ask(path, Request::Status)? {
         Answer::Status(status) => Ok(status),
         Answer::Refused(why) => bail!(why),
-        Answer::Readmitted => bail!("another answer than was asked for"),
+        Answer::Readmitted => bail!("an unexpected response"),
     }
 }
 
-/// Has the witness at `path` told anew of a pool.
+/// Readmits the witness at `path` to a pool.
 pub fn readmit(path: &Path, pool: u64, is_replaced: bool) -> anyhow::Result<()> {
     match ask(path, Request::Readmit { pool, is_replaced })? {
         Answer::Readmitted => Ok(()),
         Answer::Refused(why) => bail!(why),
-        Answer::Status(_) => bail!("another answer than was asked for"),
+        Answer::Status(_) => bail!("an unexpected response"),
     }
 }

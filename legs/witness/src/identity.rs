@@ -1,5 +1,5 @@
-//! The key of this witness. It lies in the folder with what is remembered: who loses the folder loses the key, and heads do not
-//! believe a witness that forgot everything.
+//! The key of this witness. It is in the same directory as the records: losing the directory loses the key, and heads do not
+//! accept a witness without its records.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ const PLACE: &str = "identity";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
 
-/// The key in `folder`; a new one if there is none. The folder is made if it is not there.
+/// The key in `folder`; creates a new one if there is none. The directory is created if missing.
 pub fn load_or_make(folder: &Path) -> anyhow::Result<Identity> {
     let place = folder.join(PLACE);
     if !place.exists() {
@@ -26,7 +26,7 @@ pub fn load_or_make(folder: &Path) -> anyhow::Result<Identity> {
     Ok(Identity::new(read(CERTIFICATE)?, read(KEY)?))
 }
 
-/// Either all of it is there afterwards or nothing.
+/// Atomic: creates all of it or no file.
 fn make(folder: &Path, place: &Path) -> anyhow::Result<()> {
     let made = certificates::make(&["witness.bulkhead".to_owned()], Purpose::Any)?;
     private_folder().recursive(true).create(folder)?;

@@ -1,7 +1,7 @@
-//! `bulkhead-witness`: remembers, on a third machine, which legs of a pool hold everything, so that two heads can tell after any
-//! loss which of them may go on. It holds no data and needs no ZFS.
+//! `bulkhead-witness`: stores, on a third host, which legs of a pool are current, so that after any loss
+//! one of two heads can continue safely. It holds no data and needs no ZFS.
 //!
-//! `identity` keeps the key; `serve` runs; `control_socket` is the socket by which a person asks it on its own machine.
+//! `identity` has the key; `serve` runs the witness; `control_socket` is the socket for an administrator on the same host.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use clap::{Args, Parser, Subcommand};
 use leg_record::MemberId;
 use members::Friend;
 
-/// The witness of two heads whose pools have legs on both
+/// The witness of two heads with pools that have legs on both
 #[derive(Debug, Parser)]
 #[command(name = "bulkhead-witness", version, about)]
 struct Cli {
@@ -31,11 +31,11 @@ struct Cli {
     place: Place,
 }
 
-/// Where the witness keeps what it knows.
+/// Paths of the witness.
 #[derive(Debug, Args)]
 struct Place {
-    /// Folder with the key and with what is remembered. Never restore it from a backup: a witness that remembers
-    /// an older state than it told can cost written data. Without it, make the witness a member anew
+    /// Directory of the key and the records. Never restore it from a backup: a witness with an older state
+    /// than it reported can cost written data. If it is lost, readmit the witness
     #[arg(
         long,
         global = true,
@@ -43,7 +43,7 @@ struct Place {
         value_name = "FOLDER"
     )]
     folder: PathBuf,
-    /// Socket by which `status` and `readmit` ask the running witness
+    /// Socket by which `status` and `readmit` reach the running witness
     #[arg(
         long,
         global = true,
@@ -55,25 +55,25 @@ struct Place {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Remember, and answer the heads
+    /// Store records and serve the heads
     Serve(ServeArgs),
-    /// Print the fingerprint by which heads know this witness; a key is made if there is none
+    /// Print the fingerprint by which heads identify this witness; creates a key if there is none
     Identity,
-    /// Print what the running witness remembers of which pools, and who is connected
+    /// Print the records of the running witness, and the connected heads
     Status {
         /// As JSON
         #[arg(long)]
         json: bool,
     },
-    /// Have the witness told anew of a pool whose file it lost, or that the machine before it remembered. Until the head that
-    /// serves the pool has told it, and the other head has agreed, it has no vote
+    /// Readmit the witness to a pool after its file was lost, or as a replacement of another host. It has no vote until the head that
+    /// serves the pool has sent the record and the other head has agreed
     Readmit {
         /// Number of the pool, as `status` prints it: `guid` in legs.toml
         pool: u64,
-        /// Says that what the lost file held is to be forgotten
+        /// Confirms that the content of the lost file is discarded
         #[arg(long, required = true)]
         forget: bool,
-        /// Says that this machine takes the place of one that remembered the pool, or that its whole folder was lost
+        /// Confirms that this host replaces one that stored the pool, or that its whole directory was lost
         #[arg(long)]
         replaced: bool,
     },
@@ -92,7 +92,7 @@ struct ServeArgs {
     heads: Vec<Head>,
 }
 
-/// A head, as it stands on the command line.
+/// A head, as given on the command line.
 #[derive(Clone, Copy, Debug)]
 struct Head(Friend);
 
@@ -137,7 +137,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Readmit { pool, replaced, .. } => {
             control_socket::readmit(&cli.place.desk, *pool, *replaced)?;
             print(&format!(
-                "this witness is told of pool {pool} by the head that serves it, when the other head has agreed to that\n"
+                "this witness receives the record of pool {pool} from the head that serves it, once the other head has agreed\n"
             ))
         }
     }

@@ -1,4 +1,4 @@
-//! The witness that runs.
+//! The running witness.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 
 use crate::{Head, Place, ServeArgs, control_socket, identity};
 
-/// Threads that write what is remembered; further messages wait.
+/// Threads that write records; further messages are queued.
 const WRITERS_MAX: usize = 8;
-/// Pause between two signs of life to the service manager.
+/// Pause between two keep-alives to the service manager.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Serves until it is killed. Nothing has to be done at the end.
+/// Serves until it is killed. Needs no shutdown.
 pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
     telling::never_wait_for_the_log();
     telling::start_log(telling::Style::default());
@@ -62,7 +62,7 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
             number = args.number,
             fingerprint = %identity.fingerprint(),
             listening = listening.join(" "),
-            "the witness remembers"
+            "the witness serves records"
         );
         attend(&member).await
     })
@@ -79,7 +79,7 @@ fn check(args: &ServeArgs) -> anyhow::Result<()> {
             );
         }
         numbers.push(number);
-        // Whoever has that key would be taken for the first of them only.
+        // A head with that key would be taken for the first of them.
         if fingerprints.contains(&head.fingerprint) {
             bail!(
                 "the fingerprint of head {number} is given to another head, too: each head has a key of its own; \
@@ -91,19 +91,19 @@ fn check(args: &ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One process at a time remembers in a folder.
+/// Only one process at a time may use a directory.
 fn lock(folder: &Path) -> anyhow::Result<File> {
     let path = folder.join("lock");
     members::lock_file(&path).with_context(|| match path.exists() {
         true => format!(
-            "{} cannot be locked: another witness runs with this folder",
+            "{} cannot be locked: another witness uses this directory",
             path.display()
         ),
         false => format!("open {}", path.display()),
     })
 }
 
-/// Tells the service manager what is remembered.
+/// Reports the state to the service manager.
 async fn attend(member: &Member) -> anyhow::Result<()> {
     let mut supervisor = telling::Supervisor::from_environment();
     supervisor.ready(&summary(member));
@@ -121,9 +121,9 @@ fn summary(member: &Member) -> String {
         .count();
     let remembered = states.len() - silent;
     match silent {
-        0 => format!("remembers {remembered} pools"),
+        0 => format!("has records of {remembered} pools"),
         _ => format!(
-            "remembers {remembered} pools, does not answer for {silent}: see `bulkhead-witness status`"
+            "has records of {remembered} pools, does not respond for {silent}: see `bulkhead-witness status`"
         ),
     }
 }
@@ -132,7 +132,7 @@ fn summary(member: &Member) -> String {
 mod tests {
     use super::*;
 
-    /// What is said of heads with these numbers and fingerprints.
+    /// The result for heads with these numbers and fingerprints.
     fn judged(heads: &[(u64, &str)]) -> Option<String> {
         let head = |(number, digits): &(u64, &str)| {
             let text = format!("{number}={}", digits.repeat(32));

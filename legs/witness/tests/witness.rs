@@ -1,4 +1,4 @@
-//! The witness as a process: killed at each step of what it writes, and asked by a person.
+//! The witness as a process: killed at each step of its writes, and used over its socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const POOL: u64 = 77;
 const WITNESS: MemberId = MemberId(3);
 const HEAD: MemberId = MemberId(1);
-/// Longest wait for what has to come.
+/// Time-out for expected events.
 const WAIT: Duration = Duration::from_secs(30);
 /// Claims of one round.
 const EPOCHS: std::ops::RangeInclusive<u64> = 2..=4;
@@ -97,7 +97,7 @@ impl World {
             .expect("it starts");
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        output.read_line(&mut line).expect("it says where it is");
+        output.read_line(&mut line).expect("it prints its address");
         let address = line.trim().strip_prefix("listening ");
         let address = address.expect("it listens").parse().expect("an address");
         Witness { address, child }
@@ -107,7 +107,7 @@ impl World {
         self.try_connect(witness).expect("it lives")
     }
 
-    /// None if the witness ends before that.
+    /// None if the witness terminates before that.
     fn try_connect(&self, witness: &mut Witness) -> Option<Head> {
         let fingerprint = self.run(&["identity"]).stdout;
         let fingerprint = String::from_utf8(fingerprint).expect("text");
@@ -149,7 +149,7 @@ fn is_traced(pid: u32) -> bool {
         return false;
     };
     let mut statuses = threads.map(|thread| {
-        // A thread may end meanwhile.
+        // A thread may have terminated.
         let status = thread.ok()?.path().join("status");
         std::fs::read_to_string(status).ok()
     });
@@ -186,14 +186,14 @@ impl Head {
         matches!(states.get(&WITNESS), Some(LinkState::Connected(_)))
     }
 
-    /// The answer, or none if the witness died.
+    /// The response, or none if the witness died.
     fn ask(&self, message: Message) -> Option<Message> {
         if !self.links.say(WITNESS, POOL, message) {
             return None;
         }
         let begun = Instant::now();
         loop {
-            assert!(begun.elapsed() < WAIT, "neither an answer nor an end");
+            assert!(begun.elapsed() < WAIT, "neither a response nor an exit");
             if let Ok(heard) = self.heard.recv_timeout(Duration::from_millis(5)) {
                 return Some(heard.envelope.message);
             }
@@ -217,7 +217,7 @@ fn read() -> Message {
     Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
 }
 
-/// What the witness told: that it knows the pool, and the greatest epoch that it promised.
+/// State that the witness has reported: that it stores the pool, and the greatest epoch that it promised.
 #[derive(Debug, Default)]
 struct Told {
     founded: bool,
@@ -261,12 +261,12 @@ fn a_kill_at_each_step_of_a_write_takes_back_nothing_that_was_told() {
             let told = head.map_or_else(Told::default, |head| talk(&head));
             let was_killed = told.promised < *EPOCHS.end();
             witness.end();
-            tracer.wait().expect("it ends with what it follows");
+            tracer.wait().expect("strace terminates with its target");
             kills += u32::from(was_killed && was_connected);
             let mut again = world.start();
             let known = world.connect(&mut again).ask(read());
             again.end();
-            let case = format!("{call} {when}: told {told:?}, knows {known:?}");
+            let case = format!("{call} {when}: reported {told:?}, stored {known:?}");
             match known {
                 Some(Message::Tell(Answer::Known(_, known))) => {
                     assert!(known.promised.epoch >= told.promised, "{case}");
@@ -310,14 +310,14 @@ fn a_lost_file_is_told_and_a_person_takes_the_witness_in_again() {
     );
     assert!(status.contains("head 1: 1 connections"), "{status}");
     let unsaid = world.run(&["readmit", "77"]);
-    assert!(!unsaid.status.success(), "--forget has to be said");
+    assert!(!unsaid.status.success(), "--forget is required");
     let readmitted = world.run(&["readmit", "77", "--forget"]);
     assert!(readmitted.status.success(), "{readmitted:?}");
     let forgot = head.ask(read());
     let Some(Message::Tell(Answer::Forgot(_, life))) = forgot else {
         panic!("{forgot:?}");
     };
-    assert!(world.status().contains("told by the head that serves it"));
+    assert!(world.status().contains("sent by the head that serves it"));
     let mut record = memory().accepted.expect("a record");
     record.sequence = 2;
     record.lives.insert(WITNESS, life);
@@ -327,7 +327,7 @@ fn a_lost_file_is_told_and_a_person_takes_the_witness_in_again() {
     witness.end();
 }
 
-/// Its folder is empty: nothing says that there ever was such a pool.
+/// Its directory is empty: no file shows that there ever was such a pool.
 #[test]
 fn a_witness_in_place_of_another_one_is_told_by_a_persons_word() {
     let world = World::new();
@@ -357,7 +357,7 @@ fn two_witnesses_do_not_share_a_folder() {
     let second = world.serve().output().expect("it runs");
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(
-        said.contains("another witness runs with this folder"),
+        said.contains("another witness uses this directory"),
         "{said}"
     );
     // The first one still has its desk.

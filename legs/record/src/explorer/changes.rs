@@ -304,7 +304,11 @@ fn an_addition_that_one_head_knows_of_needs_the_other_head() {
     world.take(&setup, ADD);
     world.settle_by(&setup, |world, _| accepted(world, 1) == Some(two_heads()));
     assert_eq!(accepted(&world, 1), Some(with_witness()));
-    assert_eq!(accepted(&world, 0), Some(two_heads()), "its request is the last one");
+    assert_eq!(
+        accepted(&world, 0),
+        Some(two_heads()),
+        "its request is the last one"
+    );
     world.take(&setup, Step::PowerLoss);
     world.take(&setup, Step::Boot(1));
     world.then(&setup, Step::Open(1));
