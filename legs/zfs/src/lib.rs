@@ -1,5 +1,5 @@
-//! Legs of pools of OpenZFS, for the coordinator (`legs`): stamps on disks, the barrier in the device driver, what the library has to
-//! copy, and the driver for disks of other heads. Of the wing for legs only this crate names the library.
+//! Legs of OpenZFS pools, for the coordinator (`legs`): stamps on disks, the barrier in the device driver, resilvers,
+//! and the driver for disks of other heads. Among the crates for legs only this one uses the library.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A pool of OpenZFS whose legs lie on several heads, for who keeps the record (`legs`).
+//! An OpenZFS pool with legs on several heads, for the owner of its record (`legs`).
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +24,9 @@ use zpool::pool::{discover, legs as pool_legs};
 use crate::remote::Remotes;
 use crate::side::{Given, Open, Watched, ZfsSide};
 
-/// For a connection to a lender.
+/// Time-out for connecting to a lender.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// The same where a person waits for it, and nobody else.
+/// The same for an interactive command.
 pub const PATIENT_CONNECT_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// The legs of one pool, as this head reaches them.
 pub struct MultiHead {
     pool: PoolName,
-    /// As it was read last.
+    /// The configuration as last read.
     file: RwLock<Arc<LegsFile>>,
     identity: Arc<Identity>,
     /// Disks of this head; their paths are in the file.
@@ -43,12 +43,12 @@ pub struct MultiHead {
     granted: Mutex<BTreeMap<DiskId, Granted>>,
 }
 
-/// Opens a pool that was found, with the devices of a record and no others.
+/// Opens a discovered pool, with exactly the devices of a record.
 pub type OpenFound =
     Box<dyn Fn(Candidate, engine::pool::legs::Record) -> Result<(), String> + Send + Sync>;
 
 impl MultiHead {
-    /// The legs of `pool`, which have their names in a folder of the pool below `run_dir`. None: the file does not name the pool.
+    /// The legs of `pool`. Their names are in the pool's directory in `run_dir`. `None`: the file does not name the pool.
     pub fn new(
         file: LegsFile,
         identity: Arc<Identity>,
@@ -59,7 +59,7 @@ impl MultiHead {
         Self::reaching(file, identity, pool, run_dir, |leg| leg.head == me)
     }
 
-    /// The same for who only looks: all legs are reached by their lenders, also those of this head, which its lender has.
+    /// The same for read-only access: all legs are reached through their lenders, also those of this head, which its lender has open.
     pub fn to_look(
         file: LegsFile,
         identity: Arc<Identity>,
@@ -94,47 +94,47 @@ impl MultiHead {
         }))
     }
 
-    /// Has the engine that is started with `options` reach them, around what its driver does.
+    /// Wraps the driver in the `options` of the engine, so that the engine reaches these legs.
     ///
     /// # Panics
     ///
-    /// They are options of another engine.
+    /// The options are of another engine.
     pub fn install(&self, options: &mut dyn Any) {
         let options = options.downcast_mut::<EngineOptions>();
         let options = options.expect("options of the engine that the legs are of");
         options.devices.wrap = Some(self.remotes.wrap(options.devices.wrap.take()));
     }
 
-    /// Where a leg has its name on this head.
+    /// Path of a leg's name on this head.
     pub fn place(&self, disk: DiskId) -> PathBuf {
         self.remotes.place(disk)
     }
 
-    /// The number by which the members know the pool.
+    /// The pool's number in the record.
     pub fn record(&self) -> u64 {
         self.file().pools[&self.pool].guid
     }
 
-    /// The configuration as it was read last.
+    /// The configuration as last read.
     pub fn file(&self) -> Arc<LegsFile> {
         Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// `disk` has another path.
+    /// Removes the name of `disk`, which has a new path.
     ///
     /// # Errors
     ///
-    /// The folder of names cannot be written.
+    /// The directory of names cannot be written.
     pub fn has_moved(&self, disk: DiskId) -> std::io::Result<()> {
         self.remotes.forget_name(disk)
     }
 
-    /// `file` names a witness or a head that comes, or another path of a disk, and nothing else differs from what was known.
+    /// Sets the configuration. `file` adds a witness or a head, or changes the path of a disk; it must not differ otherwise.
     pub fn has_read(&self, file: LegsFile) {
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
     }
 
-    /// The other disks of its group.
+    /// The other disks of a disk's group.
     pub fn group(&self, disk: DiskId) -> Vec<DiskId> {
         let file = self.file();
         let mut groups = file.pools[&self.pool].groups.iter();
@@ -144,7 +144,7 @@ impl MultiHead {
         disks.filter(|one| *one != disk).collect()
     }
 
-    /// Whether the disk is one of this head.
+    /// Whether the disk is on this head.
     pub fn is_own(&self, disk: DiskId) -> bool {
         self.own.contains(&disk)
     }
@@ -165,7 +165,7 @@ impl MultiHead {
         self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lender admitted a session.
+    /// Stores the session that a lender admitted.
     pub fn grant(&self, disk: DiskId, granted: Granted) {
         self.grants().insert(disk, granted);
     }
@@ -206,11 +206,11 @@ impl MultiHead {
         })
     }
 
-    /// Connects to a leg to look at it, which takes no session: nobody is disturbed who has it.
+    /// Connects to a leg for read-only access without a session: the session of an owner is not affected.
     ///
     /// # Errors
     ///
-    /// No address of its lender answers, or it does not lend the leg now.
+    /// No address of its lender responds, or the leg is not lent now.
     pub fn look_at(&self, disk: DiskId) -> Result<(), String> {
         let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
         slot.connect(self.looked_at(disk)?);
@@ -230,11 +230,11 @@ impl MultiHead {
         leg.map_err(|error| error.to_string())
     }
 
-    /// Connects to a leg of another head by the session that was granted last.
+    /// Connects to a leg of another head with the last granted session.
     ///
     /// # Errors
     ///
-    /// No address of its lender takes the session in time.
+    /// No address of its lender accepts the session in time.
     pub fn connect(
         &self,
         disk: DiskId,
@@ -248,11 +248,11 @@ impl MultiHead {
         Ok(())
     }
 
-    /// Has names of own legs `named`, and the labels of all that are connected.
+    /// Creates the names of the own legs that `named` selects, and the labels of all connected legs.
     ///
     /// # Errors
     ///
-    /// The folder of names cannot be written.
+    /// The directory of names cannot be written.
     pub fn lay_out(&self, named: impl Fn(DiskId) -> bool) -> std::io::Result<()> {
         let own = self.own.iter().filter(|disk| named(**disk));
         let own: Vec<(DiskId, PathBuf)> = own
@@ -261,11 +261,11 @@ impl MultiHead {
         self.remotes.lay_out(&own)
     }
 
-    /// The pool, as the legs that are laid out tell of it.
+    /// Discovers the pool from the legs that are laid out.
     ///
     /// # Errors
     ///
-    /// They tell of none, or of several.
+    /// They belong to no pool, or to several.
     pub fn found(&self) -> Result<Candidate, String> {
         let some = self.own.first().copied().unwrap_or(DiskId(0));
         let place = self.remotes.place(some);
@@ -277,7 +277,7 @@ impl MultiHead {
         match (found.next(), found.next()) {
             (Some(candidate), None) => Ok(candidate),
             (None, _) => Err(format!(
-                "no leg that holds everything has a label of pool {}: is legs.toml about another pool?",
+                "no current leg has a label of pool {}: is legs.toml about another pool?",
                 self.pool
             )),
             (Some(_), Some(_)) => Err(format!(
@@ -288,7 +288,7 @@ impl MultiHead {
     }
 }
 
-/// What the record decides, on this head's legs and on others'.
+/// The interface between the record and the legs of all heads.
 pub struct MultiHeadSide {
     multi_head: Arc<MultiHead>,
     zfs: Watched,
@@ -297,7 +297,7 @@ pub struct MultiHeadSide {
 }
 
 impl MultiHeadSide {
-    /// `answer_within`: a leg of this head that takes longer for an I/O has failed. `open` opens the pool.
+    /// `answer_within`: time-out of an I/O of a leg on this head. `open` opens the pool.
     pub fn new(
         multi_head: &Arc<MultiHead>,
         answer_within: Duration,
@@ -331,7 +331,7 @@ impl MultiHeadSide {
         }
     }
 
-    /// Legs of a head that comes are named by the configuration that was read.
+    /// Sets the configuration, and adds the legs of a new head.
     pub fn has_read(&self, file: LegsFile) {
         let legs = file.pools.get(&self.multi_head.pool).into_iter();
         let legs = legs.flat_map(|pool| &pool.groups);
@@ -345,11 +345,11 @@ impl MultiHeadSide {
         self.multi_head.has_read(file);
     }
 
-    /// Whether the disk at `path`, which its lender has read of, is large enough for the place of that disk.
+    /// Checks that the disk at `path`, which its lender has read of, is large enough to replace that disk.
     ///
     /// # Errors
     ///
-    /// It is not, or cannot be looked at.
+    /// It is too small, or cannot be read.
     pub fn has_room_on(&self, disk: DiskId, path: &Path) -> Result<(), String> {
         let bytes = match self.multi_head.is_own(disk) {
             true => std::fs::File::open(path)
@@ -369,7 +369,7 @@ impl MultiHeadSide {
         }
     }
 
-    /// Every leg that is current on return has just taken a write and a flush: one whose head has been lost is on record as stale.
+    /// Writes to all legs. Every leg that is current on return has completed a write and a flush; one on a lost head is stale in the record.
     ///
     /// # Errors
     ///
@@ -378,7 +378,7 @@ impl MultiHeadSide {
         pool_legs::write_group(&self.multi_head.pool).map_err(|error| error.to_string())
     }
 
-    /// A person takes the disk out of use. It is on record soon.
+    /// Excludes the disk on an administrator's request. The record follows soon.
     pub fn take_out(&self, disk: DiskId) {
         self.zfs.0.take_out(disk);
     }
@@ -404,9 +404,9 @@ impl MultiHeadSide {
 }
 
 impl MultiHeadSide {
-    /// Two disks of a head that change their places in `legs.toml` would be taken for each other: the record counts copies by the
-    /// groups of the file, and the library has them where its labels say. Of a leg that is not there the labels of its mirror tell where
-    /// it was.
+    /// If two disks of a head swap their paths in `legs.toml`, they would be confused: the record counts copies by the
+    /// groups of the file, and the library by their labels. The labels of its mirror show the group of a missing
+    /// leg.
     fn refuse_crossed(&self, candidate: &Candidate) -> Result<(), String> {
         let file = self.multi_head.file();
         let configured = &file.pools[&self.multi_head.pool].groups;
@@ -431,7 +431,7 @@ impl MultiHeadSide {
                 if !is_itself || !is_alone {
                     return Err(format!(
                         "{} is another disk of pool {} by its label than by legs.toml: two disks have each other's number there, or each other's \
-                         path. Write each at its place again. Nothing was written to them",
+                         path. Correct the entries. Nothing was written to them",
                         self.name(disk),
                         self.multi_head.pool
                     ));
@@ -452,7 +452,7 @@ impl Side for MultiHeadSide {
         let newest = pool_legs::newest_roots(&path);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
-            // Its lender has it.
+            // It is stored by the lender.
             kept: Kept::default(),
             roots: Roots {
                 newest: newest.group,
@@ -463,7 +463,7 @@ impl Side for MultiHeadSide {
     }
 
     fn keep(&self, disk: DiskId, _: &Kept) -> Result<(), String> {
-        Err(format!("the lender of disk {} keeps that", disk.0))
+        Err(format!("the lender of disk {} stores it", disk.0))
     }
 
     fn open(
@@ -479,7 +479,7 @@ impl Side for MultiHeadSide {
         }
         let multi_head = &self.multi_head;
         let laid_out = multi_head.lay_out(|disk| current.contains(&disk));
-        laid_out.map_err(|error| format!("give legs their names: {error}"))?;
+        laid_out.map_err(|error| format!("create the names of legs: {error}"))?;
         let candidate = multi_head.found()?;
         self.refuse_crossed(&candidate)?;
         let devices = candidate.devices.iter();
@@ -525,9 +525,9 @@ impl Side for MultiHeadSide {
             .own_path(disk)
             .ok_or("it is on another head")?;
         let linked = self.multi_head.remotes.link(disk, &path);
-        linked.map_err(|error| format!("give it its name: {error}"))?;
+        linked.map_err(|error| format!("create its name: {error}"))?;
         if is_given_up {
-            // Its lender finds out whether it can be opened.
+            // Its lender checks whether it can be opened.
             return Ok(());
         }
         let numbers = self.zfs.0.numbers();
@@ -537,7 +537,7 @@ impl Side for MultiHeadSide {
             numbers.leg(disk),
         );
         match probed {
-            // Its lender has it, and gives it when it is claimed.
+            // Its lender has it open, and passes it on when it is claimed.
             Err(ProbeFailure::Open(OpenFailure::InUse { .. }))
                 if pool_legs::newest_roots(&path).is_some() =>
             {
@@ -569,7 +569,7 @@ impl Side for MultiHeadSide {
                 Err(remote_leg::LegError::Unreachable(_)) if Instant::now() < until => {
                     std::thread::sleep(CONNECT_PAUSE);
                 }
-                // It fails at its deadline.
+                // The leg fails at its deadline.
                 other => return other.map_err(|error| error.to_string()),
             }
         }
@@ -614,18 +614,18 @@ impl Side for MultiHeadSide {
             }
             Notice::LastLeg(disk) => tracing::error!(
                 disk = self.name(*disk),
-                "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+                "writes wait: the last current leg failed; repair it, the server restarts when it responds"
             ),
             Notice::OlderImage(disk) => tracing::error!(
                 disk = self.name(*disk),
-                "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
+                "a returning disk is older than it was when it became stale, like a restored image: it is copied in full"
             ),
             Notice::MembersStay => tracing::warn!(
-                "the members of the record stay as they are: the other head did not accept the change in time"
+                "the members of the record are unchanged: the other head did not accept the change in time"
             ),
             Notice::Divergent(disk) => tracing::error!(
                 disk = self.name(*disk),
-                "a disk has a history that is not this pool's, and is left alone"
+                "a disk has a history that is not this pool's, and is not used"
             ),
             Notice::Refused(why) => tracing::debug!(?why, "the pool is not opened"),
         }

@@ -1,7 +1,7 @@
-//! Legs of other heads as devices under OpenZFS: the driver takes I/O to where a leg is.
+//! Legs of other heads as devices under OpenZFS: the driver sends I/O to their lenders.
 //!
-//! In one folder each leg of the pool has a name, its number. A leg of this head is a link there. One of another head is nothing, or a
-//! file with holes that has its labels, so that the library finds the pool by them.
+//! In one directory each leg of the pool has a name, its number. The name of a leg of this head is a symbolic link. The name of a leg of
+//! another head is missing, or a sparse file with the leg's labels, so that the library discovers the pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,24 +19,24 @@ use rustix::io::Errno;
 use units::Extent;
 use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
 
-/// What labels, and whatever else might be on a disk, need at its front and at its end.
+/// Bytes for the labels and other metadata at each end of a disk.
 const LABELS_BYTES: u64 = 1 << 20;
 /// Of those, read at a time: each part of a label (`vdev_label_t`) begins at a multiple.
 const LABELS_PART_BYTES: u64 = 128 << 10;
-/// A lender reads around smaller ones by itself.
+/// A lender handles smaller requests by reading around them.
 const LOGICAL_BLOCK: u32 = 512;
-/// What files and disks have alike.
+/// Suitable for files and disks.
 const PHYSICAL_BLOCK: u32 = 4096;
-/// Time to read the labels of a leg.
+/// Time-out for reading the labels of a leg.
 const LABELS_WAIT: Duration = Duration::from_secs(10);
 
-/// A leg of another head, with a connection or without.
+/// A leg of another head, with or without a connection.
 #[derive(Default)]
 pub(crate) struct Slot {
     leg: Mutex<Option<Arc<NbdLeg>>>,
-    /// Writes that were done and need a flush.
+    /// Completed writes that need a flush.
     written: AtomicU64,
-    /// Of those, how many a flush covers.
+    /// The number of them that a flush covers.
     flushed: AtomicU64,
 }
 
@@ -49,17 +49,17 @@ impl Slot {
         self.lock().clone()
     }
 
-    /// Takes I/O to `leg` from now on. What is under way elsewhere fails.
+    /// Sends I/O to `leg` from now on. I/O in flight on the earlier connection fails.
     pub(crate) fn connect(&self, leg: NbdLeg) {
         let before = self.lock().replace(Arc::new(leg));
-        // What it did may not be durable.
+        // Its completed writes may not be durable.
         self.written.fetch_add(1, Ordering::AcqRel);
         if let Some(before) = before {
             before.close();
         }
     }
 
-    /// Ends the connection: what is under way fails.
+    /// Closes the connection: I/O in flight fails.
     pub(crate) fn close(&self) {
         let leg = self.lock().take();
         if let Some(leg) = leg {
@@ -74,7 +74,7 @@ impl Slot {
 
 type Slots = BTreeMap<DiskId, Arc<Slot>>;
 
-/// The legs of a pool, by where I/O goes.
+/// The legs of a pool, on this head and on other heads.
 pub(crate) struct Remotes {
     folder: PathBuf,
     own: BTreeSet<DiskId>,
@@ -82,7 +82,7 @@ pub(crate) struct Remotes {
 }
 
 impl Remotes {
-    /// Legs of this head and of others, which have their names in `folder`.
+    /// Legs of this head and of other heads, with their names in `folder`.
     pub(crate) fn new(
         folder: PathBuf,
         own: BTreeSet<DiskId>,
@@ -111,7 +111,7 @@ impl Remotes {
         self.slots().into_keys().collect()
     }
 
-    /// Knows a leg of another head from now on; whether it did not.
+    /// Adds a leg of another head. Returns whether it is new.
     pub(crate) fn add(&self, disk: DiskId) -> bool {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = !self.own.contains(&disk) && !slots.contains_key(&disk);
@@ -121,12 +121,12 @@ impl Remotes {
         is_new
     }
 
-    /// Where a leg has its name.
+    /// Path of a leg's name.
     pub(crate) fn place(&self, disk: DiskId) -> PathBuf {
         self.folder.join(disk.0.to_string())
     }
 
-    /// The leg that has its name there, on this head or on the one that wrote its label: folders are called alike on both.
+    /// The leg with its name at `path`, on this head or on the one that wrote its label: the directories have the same name on both.
     pub(crate) fn at(&self, path: &Path) -> Option<DiskId> {
         let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
         let is_alike = path.parent()?.file_name() == self.folder.file_name();
@@ -134,8 +134,8 @@ impl Remotes {
         (is_alike && is_leg).then_some(disk)
     }
 
-    /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside. Faults on command
-    /// (`wrap`) strike both: a device of another head fails here as it would fail there.
+    /// A driver that sends I/O of these legs to their heads, and passes all other I/O to the inner driver. Fault injection
+    /// (`wrap`) applies to both: a device of another head fails here as it would fail there.
     pub(crate) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
         let remotes = Arc::clone(self);
         Arc::new(move |files| {
@@ -152,11 +152,11 @@ impl Remotes {
         })
     }
 
-    /// Has nothing but `own` legs, each a link to its path, and the labels of legs that are connected.
+    /// Creates the names of `own` legs, as links to their paths, and the labels of connected legs. Removes all other names.
     ///
     /// # Errors
     ///
-    /// The folder cannot be written.
+    /// The directory cannot be written.
     pub(crate) fn lay_out(&self, own: &[(DiskId, PathBuf)]) -> io::Result<()> {
         match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -168,7 +168,7 @@ impl Remotes {
         }
         for (disk, slot) in self.slots() {
             if let Some(leg) = slot.leg() {
-                // One that fails now fails when the library opens it.
+                // A leg that fails now fails when the library opens it.
                 if let Err(error) = copy_labels(&leg, &self.place(disk)) {
                     tracing::warn!(disk = disk.0, %error, "the labels of a leg cannot be read");
                 }
@@ -177,11 +177,11 @@ impl Remotes {
         Ok(())
     }
 
-    /// Gives a leg of this head its name.
+    /// Creates the name of a leg of this head.
     ///
     /// # Errors
     ///
-    /// The folder cannot be written.
+    /// The directory cannot be written.
     pub(crate) fn link(&self, disk: DiskId, path: &Path) -> io::Result<()> {
         match std::os::unix::fs::symlink(path, self.place(disk)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -189,11 +189,11 @@ impl Remotes {
         }
     }
 
-    /// Takes a leg of this head its name. One that has none is left alone.
+    /// Removes the name of a leg of this head, if it exists.
     ///
     /// # Errors
     ///
-    /// The folder cannot be written.
+    /// The directory cannot be written.
     pub(crate) fn forget_name(&self, disk: DiskId) -> io::Result<()> {
         match std::fs::remove_file(self.place(disk)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -201,7 +201,7 @@ impl Remotes {
         }
     }
 
-    /// The library has read the labels: nobody else is to find them.
+    /// Removes the labels, which the library has read, so that no other process discovers them.
     pub(crate) fn forget_labels(&self) {
         for disk in self.disks() {
             let _ = std::fs::remove_file(self.place(disk));
@@ -219,7 +219,7 @@ fn copy_labels(leg: &NbdLeg, to: &Path) -> Result<(), String> {
         for part in parts(Extent::new(offset, length)) {
             match read(leg, part)? {
                 Some(data) => file.write_all_at(&data, part.offset).map_err(text)?,
-                // There are four labels: what cannot be read of one stays empty.
+                // There are four labels: an unreadable part of one stays empty.
                 None => tracing::warn!(?part, "a part of the labels of a leg cannot be read"),
             }
         }
@@ -227,7 +227,7 @@ fn copy_labels(leg: &NbdLeg, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// An extent in parts, so that a block that cannot be read leaves the others.
+/// An extent in parts, so that an unreadable block does not affect the other parts.
 fn parts(extent: Extent) -> impl Iterator<Item = Extent> {
     let starts = (0..extent.length).step_by(LABELS_PART_BYTES as usize);
     starts.map(move |start| {
@@ -236,7 +236,7 @@ fn parts(extent: Extent) -> impl Iterator<Item = Extent> {
     })
 }
 
-/// None: its disk cannot read it.
+/// Returns `None` if the disk cannot read the extent.
 fn read(leg: &NbdLeg, extent: Extent) -> Result<Option<Vec<u8>>, String> {
     let (sender, answer) = channel();
     leg.submit(
@@ -249,13 +249,13 @@ fn read(leg: &NbdLeg, extent: Extent) -> Result<Option<Vec<u8>>, String> {
         Ok(Ok(data)) => Ok(Some(data)),
         Ok(Err(LegError::Disk(_))) => Ok(None),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
+        Err(_) => Err("no response in time".to_owned()),
     }
 }
 
 struct LegDriver {
     remotes: Arc<Remotes>,
-    /// To legs of other heads.
+    /// For legs of other heads.
     others: Arc<dyn Driver>,
     inner: Arc<dyn Driver>,
 }
@@ -277,7 +277,7 @@ impl Driver for LegDriver {
     }
 }
 
-/// Legs of other heads by their names here.
+/// Legs of other heads by their names.
 struct OtherHeads(Arc<Remotes>);
 
 impl Driver for OtherHeads {

@@ -1,5 +1,5 @@
-//! Legs of a pool of OpenZFS in this process, for who keeps the record of them (`legs`): stamps on disks, the barrier in the
-//! device driver, and what the library has to copy.
+//! Legs of an OpenZFS pool in this process, for the owner of their record (`legs`): stamps on disks, the barrier in the
+//! device driver, and resilvers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,15 +17,15 @@ use zpool::device::{
 };
 use zpool::pool::legs as pool_legs;
 
-/// Between two looks at a leg that is copied to, and at one that may come back.
+/// Interval of checks of a leg during its resilver, and of an excluded leg.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Between two counts of failed reads, and two probes of the last leg.
+/// Interval of counts of failed reads, and of probes of the last leg.
 const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The root of one group may have been on its way when a leg was found whole, and that of another one is written before the one that
+/// The root of one group may have been in flight when the leg was found complete, and the next root is written before the one that
 /// confirms it.
 const ROOTS_AFTER: u64 = 2;
 
-/// Opens the pool with the devices of a record, and no others.
+/// Opens the pool with exactly the devices of a record.
 pub type Open = Box<dyn Fn(Record) -> Result<(), String> + Send + Sync>;
 
 /// The disks of a pool on this head, and the pool.
@@ -33,7 +33,7 @@ pub struct ZfsSide {
     pool: PoolName,
     guid: u64,
     record: u64,
-    /// Each with the time after which it has failed.
+    /// Path and I/O time-out of each.
     disks: RwLock<BTreeMap<DiskId, (PathBuf, Duration)>>,
     numbers: Arc<Numbers>,
     watcher: Arc<dyn Watcher>,
@@ -41,11 +41,11 @@ pub struct ZfsSide {
     open: Open,
 }
 
-/// The numbers that ZFS gave the pool and its legs, where they are not those of the record.
+/// The numbers that ZFS assigned to the pool and its legs, if they differ from those of the record.
 #[derive(Default)]
 pub(crate) struct Numbers(Mutex<Option<Given>>);
 
-/// What ZFS gave.
+/// Assigned numbers.
 #[derive(Clone)]
 pub(crate) struct Given {
     pub(crate) pool: u64,
@@ -71,7 +71,7 @@ impl Numbers {
         })
     }
 
-    /// A leg that the library has taken in.
+    /// Adds a leg that was attached.
     fn add(&self, disk: DiskId, leg: u64) {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = &mut *given {
@@ -96,7 +96,7 @@ impl Watcher for Reports {
 }
 
 impl ZfsSide {
-    /// Of the pool `guid`, whose name is `pool` once it is open. `answer_within`: a leg that takes longer for an I/O has failed.
+    /// The pool has the number `guid`, and the name `pool` once it is open. `answer_within`: time-out of an I/O.
     pub fn new(
         (pool, guid): (PoolName, u64),
         disks: BTreeMap<DiskId, PathBuf>,
@@ -119,12 +119,12 @@ impl ZfsSide {
         }
     }
 
-    /// The record has a number of its own.
+    /// Sets the number of the record.
     pub(crate) fn of_record(self, record: u64) -> Self {
         Self { record, ..self }
     }
 
-    /// Knows a disk at that path, which has failed when it takes longer than `within`.
+    /// Adds a disk at that path, with the I/O time-out `within`.
     pub(crate) fn knows(&self, disk: DiskId, path: PathBuf, within: Duration) {
         let mut disks = self.disks.write().unwrap_or_else(PoisonError::into_inner);
         disks.insert(disk, (path, within));
@@ -135,7 +135,7 @@ impl ZfsSide {
         disks.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The numbers that ZFS gave.
+    /// The assigned numbers.
     pub(crate) fn numbers(&self) -> &Arc<Numbers> {
         &self.numbers
     }
@@ -153,7 +153,7 @@ impl ZfsSide {
         path.ok_or_else(|| "no disk of this head".to_owned())
     }
 
-    /// The newer one of the two stamps, with its sequence; what a disk has that was never stamped.
+    /// The newer one of the two stamps, with its sequence; the default for a disk without a stamp.
     fn stamp(&self, disk: DiskId) -> Result<(u64, Kept), String> {
         let copies = read_stamps(&self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
         let found = copies.iter().filter_map(|copy| decode_stamp(copy, disk));
@@ -162,7 +162,7 @@ impl ZfsSide {
             .unwrap_or_default())
     }
 
-    /// Reports reads of legs that failed or returned wrong data, as long as the pool is open.
+    /// Reports reads of legs that failed or returned wrong data, while the pool is open.
     fn look_for_damage(self: &Arc<Self>) {
         let side: Weak<Self> = Arc::downgrade(self);
         let look = move || {
@@ -183,14 +183,14 @@ impl ZfsSide {
             return;
         }
         if let Ok(found) = pool_legs::progress(&self.pool, self.leg(disk)) {
-            // They are fewer after the errors of the leg were cleared.
+            // The count decreases when the errors of the leg are cleared.
             if std::mem::replace(counted, found.damaged_reads) < found.damaged_reads {
                 self.reporter.read_failed(disk);
             }
         }
     }
 
-    /// Waits in the background until the last leg answers at `is_there`, and then uses it again or has the process begin anew.
+    /// Polls in the background until the last leg responds at `is_there`, and then uses it again or restarts the process.
     pub(crate) fn await_last(
         self: &Arc<Self>,
         disk: DiskId,
@@ -206,13 +206,13 @@ impl ZfsSide {
             };
             loop {
                 match barrier::last_leg(leg) {
-                    // Another one holds everything by now, or the pool is closed.
+                    // Another leg is current by now, or the pool is closed.
                     LastLeg::No => return,
                     LastLeg::LacksNothing if is_usable() => {
                         return side.reporter.leg_usable(disk);
                     }
                     LastLeg::Lacks if is_there() => barrier::begin_anew(&format!(
-                        "{name} failed, and no other leg held everything; it answers again"
+                        "{name} failed, and no other leg was current; it responds again"
                     )),
                     LastLeg::LacksNothing | LastLeg::Lacks => {}
                 }
@@ -222,7 +222,7 @@ impl ZfsSide {
         in_background("last-leg", wait);
     }
 
-    /// Uses the last leg again in the background.
+    /// Uses the last leg again, in the background.
     fn use_again(self: &Arc<Self>, disk: DiskId) {
         let side = Arc::clone(self);
         in_background("last-leg", move || {
@@ -235,8 +235,8 @@ impl ZfsSide {
         });
     }
 
-    /// A person gave up what is on the disk, or another one took its place. Its roots may be of later groups than the pool's, or it
-    /// has no label: none may stay, and the library has to find one.
+    /// Writes labels to a disk that an administrator gave up or replaced. Its roots may be of later groups than the pool's, or it
+    /// has no label: the roots must be removed, and the library needs a label.
     fn label_anew(&self, disk: DiskId) -> Result<(), String> {
         let (path, leg) = (self.path(disk)?, self.leg(disk));
         let bytes = device_bytes(&path, leg).map_err(|error| error.to_string())?;
@@ -252,7 +252,7 @@ impl ZfsSide {
         })
     }
 
-    /// A disk that shall get what it missed carries the label of that leg, as far as can be seen.
+    /// Checks, as far as possible, that a disk to be resilvered has the label of that leg.
     fn is_it(&self, disk: DiskId) -> Result<(), String> {
         match labelled(&self.path(disk)?, self.pool_number(), self.leg(disk)) {
             Ok(Labelled::No) => Err(ProbeFailure::Another.to_string()),
@@ -261,7 +261,7 @@ impl ZfsSide {
         }
     }
 
-    /// The least bytes of a disk that takes the place of that one, or stands beside it.
+    /// The minimum size of a disk that replaces that one, or joins its mirror.
     pub(crate) fn least_bytes(&self, disk: DiskId) -> Result<u64, String> {
         let label = pool_legs::label(&self.pool, self.leg(disk), 0);
         label
@@ -269,12 +269,12 @@ impl ZfsSide {
             .map_err(|error| error.to_string())
     }
 
-    /// Whether the library knows the disk as one of the pool's.
+    /// Whether the disk is a device of the pool in the library.
     pub(crate) fn is_known(&self, disk: DiskId) -> bool {
         self.leg(disk) != 0
     }
 
-    /// Has a disk that the library does not know join the others of its group.
+    /// Attaches a new disk to the other legs of its group.
     pub(crate) fn attach(&self, disk: DiskId, group: &[DiskId]) -> Result<(), String> {
         let mut legs = group.iter().map(|one| self.leg(*one));
         let sibling = legs.rfind(|leg| barrier::is_in_use(*leg));
@@ -285,17 +285,17 @@ impl ZfsSide {
         let within = within.unwrap_or_default();
         barrier::put_on_record(self.pool_number(), [leg], within, &self.watcher);
         self.numbers.add(disk, leg);
-        // The library opened it when nobody knew it as a leg: it is to open it again.
+        // The library opened it before it was a leg: it must open it again.
         barrier::exclude(leg, 1);
         Ok(())
     }
 
-    /// A person takes the disk out of use.
+    /// Excludes the disk on an administrator's request.
     pub(crate) fn take_out(&self, disk: DiskId) {
         barrier::fail(self.leg(disk), LegFailure::Replaced);
     }
 
-    /// Waits until the leg lacks nothing any more.
+    /// Blocks until the leg is missing no data.
     fn await_whole(&self, disk: DiskId) -> Result<u64, String> {
         loop {
             if !barrier::is_in_use(self.leg(disk)) {
@@ -311,21 +311,21 @@ impl ZfsSide {
     }
 }
 
-/// Why nothing is copied to a disk that has the number or the path of another one in the configuration.
+/// Why a disk is not resilvered if it has the number or the path of another leg in the configuration.
 pub const IS_ANOTHER_LEG: &str = "the disk at its path is another leg of the pool";
 
-/// Why a disk cannot take the place of another one.
+/// Why a disk is too small as a replacement.
 pub(crate) fn too_small(bytes: u64, least: u64) -> String {
     format!("it has {bytes} bytes, and the leg needs {least}: take a larger disk")
 }
 
 fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name(name.into());
-    // As with memory: a process that gets no thread cannot go on.
+    // As with memory: a process that cannot create threads cannot continue.
     thread.spawn(body).expect("a thread");
 }
 
-/// The side that also looks for damaged blocks.
+/// The side that also checks for damaged blocks.
 pub struct Watched(pub Arc<ZfsSide>);
 
 impl Side for Watched {
@@ -367,7 +367,7 @@ impl Side for Watched {
             number: side.record,
             current: current.iter().map(|disk| side.leg(*disk)).collect(),
         })?;
-        // One that the library could not use when it opened the pool.
+        // If the library could not use one when it opened the pool.
         for disk in current {
             let found = pool_legs::progress(&side.pool, side.leg(*disk));
             if !found.is_ok_and(|found| found.is_written) {
@@ -424,7 +424,7 @@ impl Side for Watched {
         let text = |error: engine::pool::PoolError| error.to_string();
         match since {
             0 => side.label_anew(disk)?,
-            // The library would only say that it cannot be used.
+            // The library would only report that it cannot be used.
             _ => side.is_it(disk)?,
         }
         pool_legs::note_lacking(&side.pool, side.leg(disk), since, true).map_err(text)?;
@@ -436,7 +436,7 @@ impl Side for Watched {
         loop {
             pool_legs::write_group(&side.pool).map_err(text)?;
             side.await_whole(disk)?;
-            // The flush of a later group covers all that was copied, and the groups of the log that was written meanwhile.
+            // The flush of a later group covers all copied data, and the groups of the log that were written during the copy.
             match barrier::flushed_group(side.leg(disk)) {
                 Some(group) if group > enough => {
                     return Ok(Completeness {
@@ -472,18 +472,18 @@ impl Side for Watched {
             ),
             Notice::LastLeg(disk) => tracing::error!(
                 disk = self.name(*disk),
-                "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+                "writes wait: the last current leg failed; repair it, the server restarts when it responds"
             ),
             Notice::OlderImage(disk) => tracing::error!(
                 disk = self.name(*disk),
-                "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
+                "a returning disk is older than it was when it became stale, like a restored image: it is copied in full"
             ),
             Notice::MembersStay => tracing::warn!(
-                "the members of the record stay as they are: the other head did not accept the change in time"
+                "the members of the record are unchanged: the other head did not accept the change in time"
             ),
             Notice::Divergent(disk) => tracing::error!(
                 disk = self.name(*disk),
-                "a disk has a history that is not this pool's, and is left alone"
+                "a disk has a history that is not this pool's, and is not used"
             ),
         }
     }

@@ -1,5 +1,5 @@
-//! Pools with a record of their legs, on the real library, with files as legs: what fails is out of the record before a write
-//! counts, what is out is never opened alone, and what comes back is copied what it missed.
+//! Pools with a record of their legs, on the real library, with files as legs: a failed leg is excluded by the record before a write
+//! counts, an excluded leg is never opened alone, and a returning leg is resilvered.
 
 #[path = "../../../engines/zpool/tests/support/mod.rs"]
 mod support;
@@ -28,14 +28,14 @@ use zpool::device::legs::LegFailure;
 use zpool::pool::discover;
 use zpool::{Engine, Pool, Volume};
 
-/// Longer than a file of a busy machine takes for a request.
+/// Longer than the slowest I/O to a file on a busy host.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const BLOCK: u64 = 16 << 10;
 /// Blocks that are written before a leg fails, while it does, and after it came back.
 const BEFORE: u64 = 30;
 const MEANWHILE: u64 = 40;
 const AFTER: u64 = 10;
-/// What a pool copies beside the data: the groups' own blocks.
+/// Bytes that a resilver copies in addition to the data: metadata of the groups.
 const COPIED_BESIDE_MAX: u64 = 12 << 20;
 
 fn volume_name() -> VolumeName {
@@ -46,7 +46,7 @@ fn place(name: &str) -> PathBuf {
     folder().join(name)
 }
 
-/// The pool, its legs by their paths, and what is wrong with them.
+/// The pool, its legs by their paths, and the injected faults.
 struct Head {
     engine: &'static Engine,
     faults: Faults,
@@ -148,7 +148,7 @@ fn leg(name: &str) -> DiskId {
     *found.expect("a leg").0
 }
 
-/// As the product does: a leg that comes back at this moment uses the pool.
+/// As the product does: a leg that returns at this time uses the pool.
 fn export(pool: Pool) {
     let mut open: Option<Box<dyn engine::Pool>> = Some(Box::new(pool));
     wait_until("the pool is exported", || {
@@ -163,7 +163,7 @@ fn export(pool: Pool) {
     });
 }
 
-/// Makes a pool with a record of its two legs.
+/// Creates a pool with a record of its two legs.
 fn make(head: &Head) {
     let devices = disks(&["a", "b"]);
     let pool = mirror(head.engine, &devices);
@@ -237,10 +237,10 @@ fn is_current(legs: &Legs, name: &str) -> bool {
     record.current.contains_key(&leg(name))
 }
 
-/// Opens the pool with what is there, looks at all that was acknowledged, and exports it.
+/// Opens the pool with the available legs, checks all acknowledged writes, and exports it.
 fn open_and_look() {
     let head = Head::start();
-    let legs = head.open(None).expect("it holds everything");
+    let legs = head.open(None).expect("it is current");
     let pool = head.pool();
     let volume = open_volume(&pool);
     assert_shows_what_was_acknowledged(&volume);
@@ -253,7 +253,7 @@ fn refusal() -> String {
     match Head::start().open(None) {
         Err(Failure::Refused(why)) => why,
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it was opened, and lacks writes that were acknowledged"),
+        Ok(_) => panic!("it was opened without acknowledged writes"),
     }
 }
 
@@ -271,11 +271,11 @@ fn show(parts: &Parts, name: &str) {
 
 fn pass_killed(parts: &Parts, part: &str) {
     let ended = parts.start(part).wait().expect("wait");
-    assert_eq!(ended.signal(), Some(9), "{part} ends by its own hand");
+    assert_eq!(ended.signal(), Some(9), "{part} is killed by itself");
 }
 
-/// openzfs#14640: a leg goes away, writes go on, all stops, and that leg alone comes back. It is a good pool, and lacks what
-/// was acknowledged.
+/// openzfs#14640: a leg is disconnected, writes continue, all processes stop, and that leg alone returns. It is a valid pool without
+/// the acknowledged writes.
 #[test]
 fn a_stale_leg_that_comes_back_alone_is_not_opened() {
     let Some(part) = part() else {
@@ -327,8 +327,8 @@ struct Way {
     is_read: bool,
 }
 
-/// One leg goes wrong in one way: clients go on, nothing that was acknowledged is lost with the leg or without, and the leg
-/// comes back with what it missed, and no more.
+/// One leg fails in one way: clients continue, no acknowledged write is lost with the leg or without, and the leg
+/// returns with only the missing data copied.
 fn leg_fails(test: &'static str, way: Way) {
     let Some(part) = part() else {
         let parts = Parts::of(test);
@@ -362,7 +362,7 @@ fn leg_fails(test: &'static str, way: Way) {
                 });
             }
             (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
-            assert!(!is_current(&legs, "b"), "it lacks what was acknowledged");
+            assert!(!is_current(&legs, "b"), "acknowledged writes are missing");
             assert!(legs.shown().awaited.is_empty());
             kill_oneself();
         }
@@ -373,7 +373,7 @@ fn leg_fails(test: &'static str, way: Way) {
             let pool = head.pool();
             let volume = open_volume(&pool);
             assert_shows_what_was_acknowledged(&volume);
-            wait_until("it holds everything", || is_current(&legs, "b"));
+            wait_until("it is current", || is_current(&legs, "b"));
             let scan = pool.status().expect("status").scan.expect("a resilver");
             let missed = MEANWHILE * BLOCK;
             assert!(
@@ -427,7 +427,7 @@ fn rot(path: &std::path::Path) {
     written.expect("written");
 }
 
-/// Both legs are there. Wrong data says nothing of the writes of a leg: it is read from the other one and repaired, however much it is.
+/// Both legs are available. Wrong data does not affect the writes of a leg: it is read from the other leg and repaired, regardless of the amount.
 #[test]
 fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
     let Some(part) = part() else {
@@ -469,7 +469,7 @@ fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
     }
 }
 
-/// The other leg is away. What cannot be read, or is wrong, is an error of those blocks: the server and its writes go on.
+/// The other leg is missing. Unreadable or wrong data is an error of those blocks: the server and its writes continue.
 #[test]
 fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
     let Some(part) = part() else {
@@ -519,7 +519,7 @@ fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
             let next = BEFORE + if is_wrong { 1 } else { 2 };
             write(&volume, next);
             assert!(is_current(&legs, "a"));
-            // The library takes the whole leg for dead, but no write failed.
+            // The library considers the whole leg dead, but no write failed.
             zpool::device::legs::fail(leg("a").0, LegFailure::Unusable);
             legs.wait(|shown| shown.last.is_some());
             write(&volume, next + 10);
@@ -533,7 +533,7 @@ fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
     }
 }
 
-/// One label of four is enough to tell whose a disk is.
+/// One label of four is enough to identify a disk.
 #[test]
 fn a_leg_whose_first_label_is_damaged_comes_back() {
     let Some(part) = part() else {
@@ -568,7 +568,7 @@ fn a_leg_whose_first_label_is_damaged_comes_back() {
             let head = Head::start();
             let legs = head.open(None).expect("open");
             let pool = head.pool();
-            wait_until("it holds everything", || is_current(&legs, "b"));
+            wait_until("it is current", || is_current(&legs, "b"));
             export(pool);
             legs.close();
         }
@@ -576,7 +576,7 @@ fn a_leg_whose_first_label_is_damaged_comes_back() {
     }
 }
 
-/// Both legs fail: nothing is acknowledged, and the pool tells that it waits.
+/// Both legs fail: no write is acknowledged, and the pool reports that it is blocked.
 #[test]
 fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
     let Some(part) = part() else {
@@ -618,7 +618,7 @@ fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
                 head.faults.lift(&place("a"));
                 head.faults.lift(&place("b"));
             });
-            panic!("the process ends before anything is answered");
+            panic!("the process terminates before any response");
         }
         _ => open_and_look(),
     }
@@ -670,11 +670,11 @@ fn live(deadly: u64) {
     head.faults.set(&place("b"), fails);
     (3..6).for_each(|block| write(&volume, block));
     head.faults.lift(&place("b"));
-    wait_until("it holds everything", || is_current(&legs, "b"));
+    wait_until("it is current", || is_current(&legs, "b"));
     head.faults.set(&place("a"), fails);
     (6..9).for_each(|block| write(&volume, block));
     head.faults.lift(&place("a"));
-    wait_until("it holds everything", || is_current(&legs, "a"));
+    wait_until("it is current", || is_current(&legs, "a"));
     volume.close();
     export(pool);
     legs.close();
@@ -687,8 +687,8 @@ fn copy(parts: &Parts, from: &str, to: &str) {
     assert!(cp.status().expect("cp").success());
 }
 
-/// A storage array or a person copied a leg: while it was in use, after its head was killed, and after the pool was exported. The copies lie
-/// where pools are searched, and one of them is put in the place of the leg.
+/// A storage array or an administrator copied a leg: while it was in use, after its head was killed, and after the pool was exported. The copies are
+/// in the search path of pools, and one of them replaces the leg.
 #[test]
 fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged() {
     let Some(part) = part() else {
@@ -743,7 +743,7 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
         }
         "look" => {
             let head = Head::start();
-            let legs = head.open(None).expect("it holds everything");
+            let legs = head.open(None).expect("it is current");
             let pool = head.pool();
             let volume = open_volume(&pool);
             assert_shows_what_was_acknowledged(&volume);
@@ -754,7 +754,7 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
         }
         "unclear" => {
             let Err(failure) = Head::start().open(None) else {
-                panic!("an older image and newer copies of it beside it");
+                panic!("an older image and newer copies of it");
             };
             let why = failure.to_string();
             for name in ["a", "0.exported"] {
@@ -762,14 +762,14 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
                 assert!(why.contains(&format!("{name:?}")), "{name}: {why}");
             }
         }
-        // From the leg that holds everything.
+        // From the current leg.
         _ => {
             let head = Head::start();
             let legs = head.open(None).expect("open");
             let pool = head.pool();
             let volume = open_volume(&pool);
             assert_shows_what_was_acknowledged(&volume);
-            // The stamp on it is none that the record knows: nothing is copied over it without a person's word.
+            // The record does not contain the stamp on it: without a confirmation it is not overwritten.
             let record = legs.shown().record.expect("committed");
             assert!(record.divergent.contains(&leg("a")), "{record:?}");
             volume.close();
