@@ -1,4 +1,4 @@
-//! The door to a pool, as the rest of the program has it.
+//! Implements the interface of `leg-door` to a pool.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl LegPool for LegsOfPool {
         Ok(Box::new(Begun {
             bootstrap: self.begin_bootstrap(may_overwrite)?,
             pool: self.name().clone(),
-            advice: "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
+            advice: "the pool has no record, and is unusable without one: create it again, with --overwrite-old-labels",
         }))
     }
 
@@ -60,7 +60,7 @@ impl LegPool for LegsOfPool {
         Ok(Box::new(Begun {
             bootstrap: self.begin_record(is_labelled)?,
             pool: self.name().clone(),
-            advice: "say it again when all members answer: until then, nobody can open the pool",
+            advice: "repeat the command when all members respond: until then, the pool cannot be opened",
         }))
     }
 
@@ -80,11 +80,11 @@ impl LegPool for LegsOfPool {
     }
 }
 
-/// A record that members are about to get.
+/// A record that is being created on its members.
 struct Begun {
     bootstrap: Bootstrap,
     pool: PoolName,
-    /// What to do where a member does not answer.
+    /// Remedy if a member does not respond.
     advice: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! Whether a pool may go on without the record of its legs: only while no leg-server lends or remembers it, and if this host's disks hold
-//! everything by what is still known of the record.
+//! Decides whether a pool may be used without the record of its legs: only while no leg-server lends its disks or has the record, and if
+//! this host's disks are current by the newest record found.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use units::PoolName;
 
 use crate::multi_head::LegsOfPool;
 
-/// Refuses what would lose writes, or make two pools of one. `number`: of the record that the labels name. Members of the configuration are asked for that number, whatever number it has. `may_be_stale`: a person's word.
-/// What this head remembers is returned: no leg-server of it uses that as long as it is kept.
+/// Refuses if writes would be lost, or if two pools could result. `number`: of the record that the labels name; the members of the
+/// configuration are queried for it, whichever number the configuration has. `may_be_stale`: the administrator accepts stale disks.
+/// Returns this head's open record: no leg-server can use it while it is open.
 ///
 /// # Errors
 ///
-/// A leg-server answers, a leg of this machine lacks data, a member was not asked, or nobody knows who is to be asked.
+/// A leg-server responds, a leg of this host is missing data, a member was not queried, or the members are unknown.
 pub(crate) fn may_forget(
     directories: &Directories,
     pool: &PoolName,
@@ -32,7 +33,7 @@ pub(crate) fn may_forget(
         Err(error) if error.kind == StoreErrorKind::InUse => {
             return Err(answers(pool, "this head"));
         }
-        // What is lost is not known. The others are asked.
+        // A lost record cannot be judged. The other members are queried.
         Err(_) => None,
     };
     let own = store
@@ -50,13 +51,13 @@ pub(crate) fn may_forget(
     if let Some(legs) = legs.as_ref().filter(|_| !may_be_stale) {
         are_all_asked(legs, &records)?;
     }
-    // Disks of another record may be others.
+    // Another record may have other disks.
     let legs = legs.filter(|legs| legs.record() == number);
     judge(legs.as_ref(), newest(records).as_ref(), may_be_stale)?;
     Ok(store)
 }
 
-/// The configuration, if there is one of the pool. One that a person named has to be.
+/// The configuration, if it exists and names the pool. One that was given explicitly must exist.
 fn configured(
     directories: &Directories,
     pool: &PoolName,
@@ -69,12 +70,12 @@ fn configured(
         Err(_) if matches!(path.try_exists(), Ok(false)) => Ok(None),
         Err(failure) => {
             let message = format!(
-                "nothing was changed: without {} nobody knows which heads could have pool {pool}: {}",
+                "nothing was changed: without {} the heads that could have pool {pool} are unknown: {}",
                 path.display(),
                 failure.message
             );
             Err(Failure::new(failure.kind, message).advise(
-                "mend it, or name a copy of another head's with --legs. If all other heads are gone for good, move it away",
+                "repair it, or name a copy of another head's with --legs. If all other heads are gone for good, move it away",
             ))
         }
     }
@@ -89,7 +90,7 @@ fn is_head(file: &LegsFile, member: MemberId) -> bool {
         .is_some_and(|one| one.kind == Kind::Head)
 }
 
-/// Whether the configuration names whoever remembers by these records: a member that it does not name was not asked, and may know of newer
+/// Checks that the configuration names all members of these records: a member that it does not name was not queried, and may have newer
 /// data.
 fn are_all_asked(legs: &LegsOfPool, records: &[Record]) -> Result<(), Failure> {
     let named = records.iter().filter_map(|record| record.members.as_ref());
@@ -99,22 +100,22 @@ fn are_all_asked(legs: &LegsOfPool, records: &[Record]) -> Result<(), Failure> {
     };
     let (number, path) = (unasked.0, legs.path().display());
     let message = format!(
-        "nothing was changed: by the record, member {number} remembers the pool, and {path} does not name it: it was not asked, and may know that \
-         other legs hold everything"
+        "nothing was changed: by the record, {number} is a member of the pool, and {path} does not name it: it was not queried, and may have a record by which \
+         other legs are current"
     );
     Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "write member {number} back into {path}, and say it again; if it is gone for good, add --use-stale-legs: what only it knows of is \
+        "write member {number} back into {path}, and repeat the command; if it is gone for good, add --use-stale-legs: newer data is \
          lost then"
     )))
 }
 
-/// A leg-server runs, which lends disks of the pool.
+/// A leg-server runs that lends disks of the pool.
 fn answers(pool: &PoolName, head: &str) -> Failure {
     let message = format!(
-        "nothing was changed: the leg-server of {head} runs, and could lend disks of pool {pool} to a server that goes by the record"
+        "nothing was changed: the leg-server of {head} runs, and could lend disks of pool {pool} to a server that uses the record"
     );
     Failure::new(FailureKind::Busy, message).advise(
-        "end the pool's server on each head, stop the leg-servers there (`systemctl stop bulkhead-leg-server`), and say it again",
+        "stop the pool's server on each head, stop the leg-servers there (`systemctl stop bulkhead-leg-server`), and repeat the command",
     )
 }
 
@@ -137,17 +138,17 @@ fn judge(
     };
     let names = |disks: Vec<&DiskId>| disks.into_iter().map(name).collect::<Vec<_>>().join(", ");
     let message = format!(
-        "nothing was changed: by the record of epoch {}, {} holds everything, and {} does not: acknowledged writes would be lost",
+        "nothing was changed: by the record of epoch {}, {} is current, and {} is not: acknowledged writes would be lost",
         record.ballot.epoch,
         names(record.current.keys().collect()),
         names(lacking.iter().collect())
     );
     Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
-        "say it on the head whose legs hold everything; if those are gone for good, add --use-stale-legs: what only they hold is lost then",
+        "run the command on the head with the current legs; if those are gone for good, add --use-stale-legs: the data that only they have is lost then",
     ))
 }
 
-/// Disks that the pool would go on with, and that lack data. Without a configuration nobody knows which disks those are: each counts.
+/// Disks of the pool on this head that are missing data. Without a configuration they are unknown, so each stale disk counts.
 fn lacking(config: Option<&Config>, record: &Record) -> BTreeSet<DiskId> {
     let is_out = |disk: &DiskId| !record.current.contains_key(disk);
     let Some(config) = config else {
@@ -197,7 +198,7 @@ mod tests {
         (identity, certificate, key)
     }
 
-    /// The leg-server of head b, which knows no pool. It ends with the runtime.
+    /// The leg-server of head b, which has no pool. It stops with the runtime.
     fn leg_server(
         folder: &Path,
         own: &Identity,
@@ -222,7 +223,7 @@ mod tests {
         (runtime, address)
     }
 
-    /// The labels name another number than the configuration, as after `guid` was changed there to record the legs anew.
+    /// The labels name another number than the configuration, as after a change of `guid` for a new record.
     #[test]
     fn members_are_asked_whatever_number_the_configuration_has() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -302,7 +303,7 @@ mod tests {
         drop(held);
     }
 
-    /// A witness was added, and is not in the file that somebody put back.
+    /// A witness was added, and is not in a configuration file that was restored.
     #[test]
     fn a_member_of_the_record_that_the_configuration_does_not_name_is_not_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -330,10 +331,10 @@ mod tests {
         let failure = judged(false).expect_err("it may know of newer data");
         assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
         assert!(
-            failure.message.contains("member 3 remembers the pool"),
+            failure.message.contains("3 is a member of the pool"),
             "{failure:?}"
         );
-        assert!(judged(true).expect("a person's word").is_some());
+        assert!(judged(true).expect("confirmed").is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Connects to legs that are not to be written: those of a head that has a history of its own.
+//! Connects read-only to legs of a head with a divergent history.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ struct Connected {
     _folder: Folder,
 }
 
-/// Where legs have their names meanwhile.
+/// Temporary directory for the names of the legs.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -48,7 +48,7 @@ pub(crate) fn connect(
         multi_head.look_at(leg).map_err(|why| {
             let message = format!("{}: {why}", file.disk_name(leg));
             Failure::new(FailureKind::Unavailable, message).advise(
-                "start bulkhead-leg-server on that head; if the pool is served there, ask its server instead",
+                "start bulkhead-leg-server on that head; if the pool is served there, use its server instead",
             )
         })?;
     }
@@ -69,7 +69,7 @@ impl Inspection for Connected {
         name: &PoolName,
     ) -> Result<(Candidate, Box<dyn Pool>), Failure> {
         let laid_out = self.multi_head.lay_out(|_| false);
-        laid_out.map_err(Failure::of("give legs their names"))?;
+        laid_out.map_err(Failure::of("create the names of legs"))?;
         let unavailable = |why: String| Failure::new(FailureKind::Unavailable, why);
         let candidate = self.multi_head.found().map_err(unavailable)?;
         let present = candidate.devices.iter().filter(|device| device.present);
@@ -83,7 +83,7 @@ impl Inspection for Connected {
             }),
             ..ImportOptions::default()
         };
-        // Nothing is written, so nobody is disturbed who has it.
+        // The import is read-only, so it does not affect an owner of the legs.
         let proof = SafeToOwn::record_names_this_head(&candidate);
         let opened = engine.import(&candidate, proof, &options);
         let opened = opened.map_err(operations::pool_failure)?;

@@ -1,4 +1,4 @@
-//! What people request of legs, and what they are shown: the verbs, the view, the advice. [`Wing`] implements the door (`leg-door`) by the
+//! The administrator's interface to legs: commands, views and advice. [`Wing`] implements the interface `leg-door` with the
 //! coordinator (`legs`) and the legs of OpenZFS (`leg-zfs`).
 
 #![forbid(unsafe_code)]
@@ -21,7 +21,7 @@ use units::PoolName;
 
 use self::multi_head::LegsOfPool;
 
-/// The entry.
+/// The entry point.
 #[derive(Clone, Copy, Debug)]
 pub struct Wing;
 

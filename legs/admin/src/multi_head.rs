@@ -1,4 +1,4 @@
-//! Pools whose legs lie on several heads: how this head opens one, and makes one.
+//! Pools with legs on several heads: opens and creates them on this head.
 
 mod third;
 mod witness;
@@ -26,10 +26,10 @@ use units::PoolName;
 use crate::requests::{self, Judged};
 use crate::view;
 
-/// So long a person waits until what was said of a leg is on record.
+/// Time-out of a command until a change of a leg is on record.
 const WORD_WAIT: Duration = Duration::from_secs(10);
 
-/// The legs of one pool, and who remembers which of them hold everything.
+/// The legs of one pool, and the members of its record.
 pub struct LegsOfPool {
     file: LegsFile,
     identity: Arc<Identity>,
@@ -39,11 +39,11 @@ pub struct LegsOfPool {
     multi_head: Arc<MultiHead>,
     /// Of the open pool.
     side: OnceLock<Arc<MultiHeadSide>>,
-    /// Held by who changes the members.
+    /// Held during a change of the members.
     is_changing: Mutex<()>,
 }
 
-/// Whether `pool` is in the file at `path`, with this head's key.
+/// Reads the configuration at `path`, with this head's key.
 pub(crate) fn read(path: &Path) -> Result<(LegsFile, Identity), Failure> {
     let file = legs_config::read(path).map_err(|error| {
         Failure::from_chain(FailureKind::Usage, &error).advise(format!("see to {}", path.display()))
@@ -84,7 +84,8 @@ impl LegsOfPool {
             file,
             identity,
             pool: pool.clone(),
-            path: std::path::absolute(path).map_err(Failure::of("find this folder"))?,
+            path: std::path::absolute(path)
+                .map_err(Failure::of("resolve the current directory"))?,
             state: directories.state.clone(),
             multi_head,
             side: OnceLock::new(),
@@ -117,7 +118,7 @@ impl LegsOfPool {
         &self.path
     }
 
-    /// The line of the configuration that names a disk.
+    /// The position in the configuration of a disk.
     pub fn line_of(&self, disk: &Path) -> String {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         let file = self.path.display();
@@ -143,7 +144,7 @@ impl LegsOfPool {
         }
     }
 
-    /// Performs a request about the leg that is called `leg`.
+    /// Performs a request about the leg with the name `leg`.
     pub fn perform(
         &self,
         (viewer, reporter): (&Viewer, &Reporter),
@@ -162,13 +163,13 @@ impl LegsOfPool {
             (LegRequest::TakeBack, Judged::ToDo) => {
                 reporter.take_back(disk);
                 Ok(Done::changed(format!(
-                    "leg {known} is tried again now: what it lacks is copied to it as soon as its head answers"
+                    "leg {known} is tried again now: it is resilvered as soon as its head responds"
                 )))
             }
             (LegRequest::Discard, Judged::ToDo) => {
                 give_up(viewer, reporter, disk, &known)?;
                 Ok(Done::changed(format!(
-                    "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
+                    "the data on leg {known} is given up: the pool is copied to it in full when its head responds"
                 )))
             }
             (LegRequest::Attach { new, overwrite }, Judged::ToDo) => {
@@ -180,7 +181,7 @@ impl LegsOfPool {
         }
     }
 
-    /// The leg of that name joins the group of that disk.
+    /// Attaches a new leg to the group of a disk.
     fn attach(
         &self,
         viewer: &Viewer,
@@ -205,21 +206,21 @@ impl LegsOfPool {
         give_up(viewer, reporter, disk, new)?;
         reporter.take_back(disk);
         Ok(Done::changed(format!(
-            "{new} joins the pool: everything is copied to it, and it counts when that is complete"
+            "{new} joins the pool: all data is copied to it, and it counts when that is complete"
         )))
     }
 
-    /// Whether a disk is large enough for its group, and can be used by this server.
+    /// Checks that a disk is large enough for its group, and can be used by this server.
     fn fits(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
         let (_, leg) = file.leg(disk).expect("it was found there");
         let new = file.disk_name(disk);
         let has_devices_only = self.own_paths().iter().all(|path| is_device(path));
         if self.multi_head.is_own(disk) && has_devices_only && !is_device(&leg.path) {
             let message = format!(
-                "nothing was changed: {new} is no device below /dev, and this server uses no others"
+                "nothing was changed: {new} is no device below /dev, and this server uses devices only"
             );
             return Err(
-                Failure::usage(message).advise("take a device, or start the pool's server anew")
+                Failure::usage(message).advise("use a device, or restart the pool's server")
             );
         }
         let side = self.side.get().expect("the pool is open");
@@ -229,7 +230,7 @@ impl LegsOfPool {
         })
     }
 
-    /// Another disk is in the place of that one: nothing on it counts, and it gets everything.
+    /// Replaces a disk: the data on the new one does not count, and all data is copied to it.
     fn replace(
         &self,
         viewer: &Viewer,
@@ -253,30 +254,29 @@ impl LegsOfPool {
         side.try_all()
             .map_err(|why| Failure::new(FailureKind::Failed, why))?;
         self.is_spare(viewer, disk)?;
-        // Either it is in use by the old disk, or what comes of that would be told of the new one.
+        // Otherwise the old disk is still in use, or its late failures would count for the new one.
         side.take_out(disk);
         let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_idle(shown, disk));
         if !requests::is_idle(&shown, disk) {
             return Err(requests::unrecorded(&before));
         }
         let moved = self.multi_head.has_moved(disk);
-        moved.map_err(Failure::of("give legs their names"))?;
+        moved.map_err(Failure::of("create the names of legs"))?;
         self.has_read(read, reporter);
         give_up(viewer, reporter, disk, &after)?;
         reporter.take_back(disk);
         Ok(Done::changed(format!(
-            "{after} takes the place of {before}, which counts no more: the pool is copied to it in full"
+            "{after} replaces {before}, which counts no more: the pool is copied to it in full"
         )))
     }
 
-    /// Whether the pool can do without that leg.
+    /// Checks that the pool is readable without that leg.
     fn is_spare(&self, viewer: &Viewer, disk: DiskId) -> Result<(), Failure> {
         match requests::is_spare(&self.config(), &viewer.shown(), disk) {
             true => Ok(()),
             false => {
                 let leg = self.multi_head.file().disk_name(disk);
-                let message =
-                    format!("leg {leg} is needed: no other one holds everything that it does");
+                let message = format!("leg {leg} is needed: no other leg of its group is current");
                 let failure = Failure::new(FailureKind::NeedsConfirmation, message);
                 Err(failure.advise("wait until another leg of its group is current"))
             }
@@ -286,8 +286,9 @@ impl LegsOfPool {
     fn unfit(&self, error: &legs::Failure) -> Failure {
         let failure = self.refused(error);
         match error {
-            legs::Failure::Overwrites(_) => failure
-                .advise("see whether that disk is meant; --overwrite-old-labels overwrites it"),
+            legs::Failure::Overwrites(_) => failure.advise(
+                "check that the disk is the intended one; --overwrite-old-labels overwrites it",
+            ),
             _ => failure,
         }
     }
@@ -316,11 +317,11 @@ impl LegsOfPool {
         }
     }
 
-    /// The members that answer now, each with what it remembers of the pool that has that number.
+    /// The members that respond now, each with its state of the pool with that number.
     ///
     /// # Errors
     ///
-    /// Nobody can be asked.
+    /// No request can be sent.
     pub fn survey(&self, number: u64) -> Result<BTreeMap<MemberId, Option<Memory>>, Failure> {
         let found = legs::survey(self.config().me, number, self.network(Proof::None));
         found.map_err(|error| self.refused(&error))
@@ -331,7 +332,7 @@ impl LegsOfPool {
         &self.file
     }
 
-    /// What is said of the owner before, with the members' names.
+    /// Converts the proof about the previous owner, resolving the members' names.
     fn proof(&self, said: &PreviousOwner) -> Result<Proof, Failure> {
         let head = |name: &String| {
             let found = self.file.members.get(name);
@@ -339,7 +340,7 @@ impl LegsOfPool {
             let number = found.map(|member| MemberId(member.number));
             number.ok_or_else(|| {
                 Failure::usage(format!("the configuration of legs names no head {name}"))
-                    .advise("give the head that used the pool last by its name there")
+                    .advise("name the head that used the pool last as it is named there")
             })
         };
         Ok(match said {
@@ -355,8 +356,8 @@ impl LegsOfPool {
         config.expect("it names the pool")
     }
 
-    /// Opens the pool by its record. `ours` is told what the owner before left in the labels, before the import, which is the long part.
-    /// `disk_wait`: a leg of this head that takes longer for an I/O has failed.
+    /// Opens the pool by its record. Calls `ours` with the previous owner's note in the labels before the import, which is the slow part.
+    /// `disk_wait`: time-out of an I/O of a leg on this head.
     ///
     /// # Errors
     ///
@@ -401,7 +402,7 @@ impl LegsOfPool {
         refused(&self.pool, error)
     }
 
-    /// The same with the names that people know, where it names legs as the engine does.
+    /// Replaces the engine's names of legs in a message by those in the configuration.
     pub fn with_names(&self, failure: Failure) -> Failure {
         let file = self.multi_head.file();
         let legs = file.pools[&self.pool]
@@ -415,7 +416,7 @@ impl LegsOfPool {
         })
     }
 
-    /// What the groups of a new pool are made of.
+    /// The layout of a new pool.
     pub fn groups(&self) -> Vec<DeviceGroup> {
         let groups = self.file.pools[&self.pool].groups.iter();
         let group = |group: &legs_config::Group| DeviceGroup {
@@ -434,12 +435,12 @@ impl LegsOfPool {
         groups.map(group).collect()
     }
 
-    /// Claims all legs for a pool that is to be made on them. They can be opened afterwards.
+    /// Claims all legs for a pool that is to be created on them. They can be opened afterwards.
     ///
     /// # Errors
     ///
-    /// A member does not answer, knows the pool, or does not lend a leg; a leg is in use, or carries something and `may_overwrite` is
-    /// not said.
+    /// A member does not respond, has the pool, or does not lend a leg; a leg is in use, or contains data without
+    /// `may_overwrite`.
     pub fn begin_bootstrap(&self, may_overwrite: bool) -> Result<Bootstrap, Failure> {
         let (config, network) = (self.config(), self.network(Proof::None));
         let names = self.names(self.file.clone());
@@ -448,7 +449,7 @@ impl LegsOfPool {
                 let failure = self.refused(&error);
                 match error {
                     legs::Failure::Overwrites(_) => failure.advise(
-                        "--overwrite-old-labels overwrites what nobody uses, also what is not of ZFS: see whether these disks are meant",
+                        "--overwrite-old-labels overwrites all data that is not in use, also of other systems: check that these disks are the intended ones",
                     ),
                     _ => failure,
                 }
@@ -461,22 +462,21 @@ impl LegsOfPool {
             let connected = self.multi_head.connect(disk, PATIENT_CONNECT_WAIT, |_| {});
             connected.map_err(|why| {
                 let message = format!("{}: {why}", self.file.disk_name(disk));
-                Failure::new(FailureKind::Unavailable, message).advise(
-                    "see to the leg-server of that head, and to `lends` in the configuration",
-                )
+                Failure::new(FailureKind::Unavailable, message)
+                    .advise("check the leg-server of that head, and `lends` in the configuration")
             })?;
         }
         self.multi_head
             .lay_out(|_| true)
-            .map_err(Failure::of("give legs their names"))?;
+            .map_err(Failure::of("create the names of legs"))?;
         Ok(bootstrap)
     }
 
-    /// Claims the disks of this head, which are all that the pool has, to put them on record. `is_labelled`: their labels name that.
+    /// Claims the disks of this head, which are all of the pool's, to put them on record. `is_labelled`: their labels name the record.
     ///
     /// # Errors
     ///
-    /// A member does not answer, or remembers another pool; a disk is in use; a group has no disk of this head, or takes no leg.
+    /// A member does not respond, or has another pool; a disk is in use; a group has no disk of this head, or cannot be mirrored.
     pub fn begin_record(&self, is_labelled: bool) -> Result<Bootstrap, Failure> {
         let mut config = self.config();
         let me = config.me;
@@ -507,17 +507,17 @@ impl LegsOfPool {
     ///
     /// # Errors
     ///
-    /// Somebody else has opened it, or it cannot be opened.
+    /// Another process has opened it, or it cannot be opened.
     pub fn open_unrecorded(&self, engine: &dyn Engine) -> Result<Box<dyn Pool>, Failure> {
         let failed = |why| Failure::new(FailureKind::Failed, why);
         self.multi_head
             .lay_out(|_| true)
-            .map_err(Failure::of("give legs their names"))?;
+            .map_err(Failure::of("create the names of legs"))?;
         let candidate = self.multi_head.found().map_err(failed)?;
         if candidate.legs.record.is_none() && candidate.state != LabelState::Exported {
-            let message = format!("somebody has opened pool {} meanwhile", self.pool);
+            let message = format!("pool {} was opened elsewhere in the meantime", self.pool);
             return Err(Failure::new(FailureKind::Busy, message)
-                .advise("see that no other head serves it, and say it again"));
+                .advise("check that no other head serves it, and repeat the command"));
         }
         let record = engine::pool::legs::Record {
             number: self.record(),
@@ -527,13 +527,13 @@ impl LegsOfPool {
     }
 }
 
-/// Whether it is a device, whatever links lead to it.
+/// Whether the path resolves to a device.
 fn is_device(place: &Path) -> bool {
     let found = std::fs::canonicalize(place);
     found.is_ok_and(|place| place.starts_with("/dev"))
 }
 
-/// How a member is reached.
+/// The addresses and certificate of a member.
 fn peer(member: &legs_config::Member) -> Peer {
     Peer {
         member: MemberId(member.number),
@@ -542,7 +542,7 @@ fn peer(member: &legs_config::Member) -> Peer {
     }
 }
 
-/// Why the members, or the legs, do not allow it.
+/// Converts a failure of the coordinator.
 pub(crate) fn refused(pool: &PoolName, error: &legs::Failure) -> Failure {
     let kind = match error {
         legs::Failure::Refused(_) | legs::Failure::Overwrites(_) => FailureKind::NeedsConfirmation,
@@ -554,7 +554,7 @@ pub(crate) fn refused(pool: &PoolName, error: &legs::Failure) -> Failure {
     Failure::new(kind, message)
 }
 
-/// Has it put on record that nothing on a leg counts, which is called `known`.
+/// Puts on record that the data on a leg does not count. `known`: name of the leg.
 fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> Result<(), Failure> {
     reporter.discard(disk);
     let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_given_up(shown, disk));
@@ -564,7 +564,7 @@ fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> R
     }
 }
 
-/// What things are called in a configuration, which is at that path.
+/// The names in a configuration, and its path.
 struct NamesOfFile(LegsFile, PathBuf);
 
 impl legs::Names for NamesOfFile {
@@ -596,7 +596,7 @@ fn import(
     ours: &Claim,
 ) -> Result<Box<dyn Pool>, String> {
     let options = ImportOptions {
-        // Their lenders keep others away.
+        // The lenders exclude other users.
         claims: Claims::Locks,
         record: Some(record),
         ..ImportOptions::default()
@@ -612,7 +612,7 @@ fn import(
 pub(crate) mod tests {
     use super::*;
 
-    /// All that is stored lies in `folder`.
+    /// All files are in `folder`.
     pub fn in_folder(folder: &Path) -> Directories {
         Directories {
             run: folder.join("run"),

@@ -1,4 +1,4 @@
-//! Pools and legs that a configuration names, of which no pool is open here.
+//! Configured pools and legs, without an open pool on this head.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +7,18 @@ use leg_door::Directories;
 use leg_record::DiskId;
 use units::PoolName;
 
-/// A pool that the configuration of legs at `path` names is opened by its record only.
+/// Refuses a pool that the configuration of legs at `path` names: it can only be opened by its record.
 pub(crate) fn of_legs(pool: &PoolName, path: &Path) -> Option<Failure> {
     let file = legs_config::read(path).ok()?;
     file.pools.get(pool)?;
-    let message = format!("no server of pool {pool}, whose legs lie on several heads, runs here");
+    let message = format!("no server of pool {pool} runs here, and its legs are on several heads");
     let path = path.display();
     Some(Failure::not_found(message).advise(format!(
-        "ask on the head that serves it; where no cluster does, `bulkhead pool-server {pool} --legs {path}` serves it here"
+        "run the command on the head that serves it; where no cluster does, `bulkhead pool-server {pool} --legs {path}` serves it here"
     )))
 }
 
-/// What the engine calls a leg of `pool`, which the configuration of legs at `path` names.
+/// The engine's name of a leg of `pool` in the configuration of legs at `path`.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub(crate) fn of_leg(
         let message =
             format!("{leg} is the name of a leg, and the file of legs is not there: {why}");
         Failure::not_found(message).advise(format!(
-            "say what `bulkhead pool status {pool}` calls it in the pool"
+            "use the name of the leg in `bulkhead pool status {pool}`"
         ))
     })?;
     let groups = file.pools.get(pool).into_iter();
@@ -46,12 +46,12 @@ pub(crate) fn of_leg(
         Some(disk) => {
             let folder = directories.run.join("legs").join(pool.as_str());
             std::path::absolute(folder.join(disk.to_string()))
-                .map_err(Failure::of("find this folder"))
+                .map_err(Failure::of("resolve the current directory"))
         }
         None => {
             let message = format!("{} names no leg {leg} of pool {pool}", path.display());
             Err(Failure::not_found(message).advise(format!(
-                "`bulkhead pool status {pool}` shows what it is called in the pool"
+                "`bulkhead pool status {pool}` shows its name in the pool"
             )))
         }
     }

@@ -1,4 +1,4 @@
-//! Which pools of one head can be put on record.
+//! Checks whether a pool of one head can be put on record.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::multi_head::LegsOfPool;
 ///
 /// # Errors
 ///
-/// They name another one, or the pool is no such pool.
+/// They name another record, or the pool has the wrong devices.
 pub(crate) fn may_record(candidate: &Candidate, legs: &LegsOfPool) -> Result<bool, Failure> {
     consists_of(candidate, legs)?;
     match candidate.legs.record {
@@ -40,7 +40,7 @@ fn refused(message: String, advice: String) -> Result<(), Failure> {
     Err(Failure::usage(format!("nothing was changed: {message}")).advise(advice))
 }
 
-/// Whether this head has the disks that the configuration says it has.
+/// Checks that this head has the disks that the configuration names.
 pub(crate) fn are_there(legs: &LegsOfPool) -> Result<(), Failure> {
     let own = legs.own_paths();
     match own.iter().find(|path| !path.exists()) {
@@ -57,7 +57,7 @@ pub(crate) fn are_there(legs: &LegsOfPool) -> Result<(), Failure> {
     }
 }
 
-/// Whether each group of the pool is a disk of this head that the configuration names, and each of those disks is one.
+/// Checks that each group of the pool is one configured disk of this head, and that each configured disk is one.
 fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> {
     let (name, own, file) = (&candidate.name, legs.own_paths(), legs.path().display());
     if candidate.legs.groups_missing > 0 {
@@ -76,7 +76,7 @@ fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> 
             ),
             format!(
                 "each group has to be one disk of this head: `bulkhead pool detach {name} DISK` leaves one of a mirror, and \
-                 `bulkhead pool remove {name} DISK` takes a log away. A raidz cannot get legs"
+                 `bulkhead pool remove {name} DISK` removes a log. A raidz cannot get legs"
             ),
         );
     }
@@ -114,7 +114,7 @@ fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> 
     }
 }
 
-/// Whether the group has one copy of everything.
+/// Whether the group is one data disk.
 fn is_one(group: &LegGroup) -> bool {
     let is_one_disk = group.members.len() == 1 && group.members[0].len() == 1;
     group.content == GroupContent::Data && is_one_disk

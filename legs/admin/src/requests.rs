@@ -1,4 +1,4 @@
-//! What is said about legs: to a person, and by one.
+//! Requests about legs, and advice on their state.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,16 +15,16 @@ use units::PoolName;
 
 use crate::view;
 
-/// What comes of a person's word.
+/// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// It is to be done.
+    /// It must be performed.
     ToDo,
-    /// Nothing has to be done, with the reason.
+    /// It is not needed, with the reason.
     Done(String),
 }
 
-/// The leg that is called so: as `pool status` calls it, or as the pool's owner does (`place`).
+/// Finds the leg with the name `called`: its name in `pool status`, or its path in the pool (`place`).
 ///
 /// # Errors
 ///
@@ -46,17 +46,17 @@ pub fn find(
     })
 }
 
-/// Whether the record says that the leg has another history.
+/// Whether the record has the leg as divergent.
 pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| record.divergent.contains(&disk))
 }
 
-/// Whether that word is one for this leg, which is called `leg`.
+/// Decides whether a request applies to this leg. `leg`: its name.
 ///
 /// # Errors
 ///
-/// Another word is, or none.
+/// Another request applies, or none.
 pub fn judge(
     request: &LegRequest,
     shown: &Shown,
@@ -71,13 +71,13 @@ pub fn judge(
     match (request, diverges(shown, disk)) {
         (LegRequest::TakeBack, true) => Err(Failure::new(
             FailureKind::NeedsConfirmation,
-            format!("leg {leg} has a history that is not this pool's: it may hold writes that nobody else has"),
+            format!("leg {leg} has a history that is not this pool's: it may hold writes that exist nowhere else"),
         )
         .advise(format!(
             "look at it first; to give it up, `bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}`"
         ))),
         (LegRequest::TakeBack, false) if shown.copying.contains(&disk) => {
-            Ok(Judged::Done(format!("what leg {leg} lacks is being copied to it")))
+            Ok(Judged::Done(format!("leg {leg} is being resilvered")))
         }
         (LegRequest::TakeBack, false) if !is_stale => {
             Ok(Judged::Done(format!("leg {leg} is in use")))
@@ -87,13 +87,13 @@ pub fn judge(
         }
         (LegRequest::Discard, false) => Err(Failure::new(
             FailureKind::Exists,
-            format!("leg {leg} has the pool's own history: nothing on it has to be given up"),
+            format!("leg {leg} has the pool's own history: no data on it must be given up"),
         )
-        .advise("if it lacks data, it gets that when its head answers")),
+        .advise("if it is missing data, it is resilvered when its head responds")),
     }
 }
 
-/// What a configuration that was read again says of a leg that another disk takes the place of.
+/// Checks that a new configuration only changes the path of a replaced disk.
 ///
 /// # Errors
 ///
@@ -109,11 +109,11 @@ pub fn moved(
     let meant = new.unwrap_or(&before);
     if meant != after {
         let failure = Failure::usage(format!(
-            "{} names {after} in that place, and not {meant}",
+            "{} names {after} for that disk, and not {meant}",
             path.display()
         ));
         return Err(failure.advise(
-            "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then `bulkhead appliance apply`), restart the leg-servers, and say it again",
+            "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then `bulkhead appliance apply`), restart the leg-servers, and repeat the command",
         ));
     }
     let mut expected = known.clone();
@@ -131,7 +131,7 @@ pub fn moved(
     {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "{} says something else of this pool, or of its members, besides the path of that disk",
+            "{} changes more of this pool or of its members than the path of that disk",
             path.display()
         ))
         .advise(
@@ -140,11 +140,11 @@ pub fn moved(
     }
 }
 
-/// The leg that is called `new` and is to join the group of `existing`. `path`: of the configuration.
+/// The leg with the name `new`, which joins the group of `existing`. `path`: of the configuration.
 ///
 /// # Errors
 ///
-/// There is none in that group, or the group does not take another one.
+/// There is no such leg in that group, or the group cannot have another leg.
 pub fn joining(
     (file, path): (&LegsFile, &Path),
     pool: &Pool,
@@ -159,26 +159,26 @@ pub fn joining(
     let known = file.disk_name(existing);
     let Some(disk) = disks.find(|disk| file.disk_name(*disk) == new) else {
         let message = format!(
-            "the configuration that the pool's server has read names no leg {new} beside {known}"
+            "the configuration that the pool's server has read names no leg {new} in the group of {known}"
         );
         return Err(Failure::not_found(message).advise(format!(
-            "write it into {} of each head, restart the leg-servers, start the pool's server anew (or move the pool), and say it again",
+            "write it into {} of each head, restart the leg-servers, restart the pool's server (or move the pool), and repeat the command",
             path.display()
         )));
     };
     match group.is_some_and(|group| group.needed == 1) {
         true => Ok(disk),
         false => Err(Failure::usage(format!(
-            "{known} is a leg of a raidz1, which takes no further one"
+            "{known} is a leg of a raidz1, which cannot be extended"
         ))),
     }
 }
 
-/// Whether `existing` is a leg that the pool has, and `new` another one.
+/// Checks that `existing` is a leg of the pool.
 ///
 /// # Errors
 ///
-/// They are the other way round, the same, or neither is one.
+/// They are in the wrong order, the same, or neither is one.
 pub fn are_in_order(
     file: &LegsFile,
     pool: &PoolName,
@@ -222,25 +222,25 @@ pub fn is_spare(config: &Config, shown: &Shown, disk: DiskId) -> bool {
     })
 }
 
-/// Whether the record says that the leg is to get everything, as nothing on it counts.
+/// Whether the record has the data on the leg as given up.
 pub fn is_given_up(shown: &Shown, disk: DiskId) -> bool {
     let stale = shown.record.as_ref().and_then(|one| one.stale.get(&disk));
     stale.is_some_and(|stale| stale.since == 0)
 }
 
-/// Whether the leg gets no data now, by the record and by what is done.
+/// Whether the leg is not written to, by the record and by the present state.
 pub fn is_idle(shown: &Shown, disk: DiskId) -> bool {
     let record = shown.record.as_ref();
     let is_current = record.is_none_or(|record| record.current.contains_key(&disk));
     !is_current && !shown.copying.contains(&disk) && !shown.awaited.contains(&disk)
 }
 
-/// The members did not agree in time that what is on a leg is given up.
+/// The members did not agree in time that the data on a leg is given up.
 pub fn unrecorded(leg: &str) -> Failure {
     Failure::new(
         FailureKind::Unavailable,
         format!(
-            "it is not on record yet that what is on leg {leg} is given up: too few members respond"
+            "it is not on record yet that the data on leg {leg} is given up: too few members respond"
         ),
     )
     .advise(
@@ -248,29 +248,29 @@ pub fn unrecorded(leg: &str) -> Failure {
     )
 }
 
-/// A leg failed so often that it is left alone.
+/// A leg has failed too often and is not retried now.
 fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
     let since = until.duration_since(SystemTime::UNIX_EPOCH);
     let until = utc(since.map_or(0, |since| since.as_secs()));
     let why = format!(
-        "leg {leg} came back and failed several times within an hour: it lacks data, and is not tried again before {until}"
+        "leg {leg} returned and failed several times within an hour: it is missing data, and is not tried again before {until}"
     );
     let what =
-        "see to its disk, its head and the network between the heads, then have it tried at once";
+        "check its disk, its head and the network between the heads, then have it tried at once";
     Advice::new(Severity::Error, what, why).by(format!("bulkhead pool online {pool} {leg}"))
 }
 
-/// What to do about a leg that what it lacks cannot be copied to.
+/// Advice on a leg that cannot be resilvered.
 fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
     let head = leg.split(':').next().unwrap_or_default();
     format!(
-        "see to its disk: it is tried again by itself. If a new disk is at its path, say `bulkhead pool replace {pool} {leg}`: everything is copied to \
-         it. One at another path takes its place when {} of each head names that: `bulkhead pool replace {pool} {leg} {head}:PATH`",
+        "check its disk: it is retried automatically. If a new disk is at its path, run `bulkhead pool replace {pool} {leg}`: all data is copied to \
+         it. A disk at another path replaces it when {} of each head names that path: `bulkhead pool replace {pool} {leg} {head}:PATH`",
         path.display()
     )
 }
 
-/// Legs of the configuration that the pool does not have yet.
+/// Configured legs that the pool does not have yet.
 fn unattached(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
     let groups = file.pools.get(pool).into_iter();
     let groups = groups.flat_map(|pool| &pool.groups);
@@ -284,15 +284,14 @@ fn unattached(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
     let told = |(had, new): (DiskId, DiskId)| {
         let (had, new) = (file.disk_name(had), file.disk_name(new));
         let why = format!("{new} is configured as a leg, and is no part of the pool yet");
-        let what =
-            "attach it: everything is copied to it then, and it counts when that is complete";
+        let what = "attach it: all data is copied to it then, and it counts when that is complete";
         Advice::new(Severity::Warning, what, why)
             .by(format!("bulkhead pool attach {pool} {had} {new}"))
     };
     groups.flat_map(of_group).map(told).collect()
 }
 
-/// What is wrong with legs, and with members that remember. `path`: of the configuration.
+/// Advice on the legs and the members. `path`: of the configuration.
 pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Vec<Advice> {
     let mut advice = Vec::new();
     let name = |disk: &DiskId| file.disk_name(*disk);
@@ -307,12 +306,12 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     }
     if let Some(disk) = &shown.last {
         let why = format!(
-            "writes wait: {} failed, and no other leg holds everything",
+            "writes wait: {} failed, and no other leg is current",
             name(disk)
         );
         advice.push(Advice::new(
             Severity::Error,
-            "see to that leg and to its head",
+            "repair that leg or its head",
             why,
         ));
     }
@@ -325,7 +324,7 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
             "writes wait until it is on record that {} failed",
             name(disk)
         );
-        let what = "start the leg-servers of the members that do not answer, or the witness";
+        let what = "start the leg-servers of the members that do not respond, or the witness";
         advice.push(Advice::new(Severity::Error, what, why));
     }
     let record = shown.record.as_ref();
@@ -350,17 +349,17 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
                     ),
                     false => of_trouble(pool, &name(disk), path),
                 };
-                let why = format!("{lacks}, and that cannot be copied to it: {why}");
+                let why = format!("{lacks}, and cannot be resilvered: {why}");
                 Advice::new(Severity::Error, what, why)
             }
             (None, true) => Advice::new(
                 Severity::Warning,
                 "wait",
-                format!("{lacks}, which is being copied to it, or will be when it can be reached"),
+                format!("{lacks}; it is being resilvered, or will be when it can be reached"),
             ),
             (None, false) => Advice::new(
                 Severity::Warning,
-                "see to its head and its disk: the leg comes back by itself",
+                "check its head and its disk: the leg returns automatically",
                 lacks,
             ),
         });
@@ -374,14 +373,14 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         let head = leg.split(':').next().unwrap_or_default();
         let what = format!(
             "find out where it was written, and look at it (`bulkhead pool inspect-legs {pool} {head}`): it may hold writes that \
-             nobody else has. Only when nothing of it is wanted, give it up: the pool is copied to it in full"
+             exist nowhere else. Only when none of them is needed, give it up: the pool is copied to it in full"
         );
         let give_up = format!("bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}");
         advice.push(Advice::new(Severity::Error, what, why).by(give_up));
     }
     for head in &shown.differing {
         let why = format!(
-            "the leg-server of {} has read a legs.toml that says something else of this pool",
+            "the leg-server of {} has read a legs.toml that differs for this pool",
             file.name(*head)
         );
         let what = format!(
@@ -402,7 +401,7 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     advice
 }
 
-/// What to do about a member that does not answer.
+/// Advice on a member that does not respond.
 fn of_unheard(
     (file, path): (&LegsFile, &Path),
     pool: &PoolName,
@@ -419,44 +418,44 @@ fn of_unheard(
     match why {
         Unheard::Lost(_) => format!("start {unit} there, and see to the network"),
         Unheard::Stranger(_) if is_witness => format!(
-            "compare addresses, numbers and fingerprints: that of the witness (`bulkhead-witness identity` there) stands in {path} of each head, and that of each \
+            "compare addresses, numbers and fingerprints: that of the witness (`bulkhead-witness identity` there) must be in {path} of each head, and that of each \
              head (`bulkhead leg-server fingerprint`) in the options of the witness"
         ),
         Unheard::Stranger(_) => format!(
-            "compare addresses, numbers and fingerprints: that of each head (`bulkhead leg-server fingerprint` there) stands in {path} of each other head"
+            "compare addresses, numbers and fingerprints: that of each head (`bulkhead leg-server fingerprint` there) must be in {path} of each other head"
         ),
         Unheard::Unnamed => format!("write it into {path} of each head again"),
         Unheard::Silent(Silence::Unkept) => {
-            "make room on its disk, or see to it: it answers again by itself".to_owned()
+            "free space on its disk, or repair it: it recovers automatically".to_owned()
         }
         Unheard::Silent(Silence::Missing | Silence::Damaged) => {
-            format!("see that its disk is sound, then say there: `{readmit} {number} --forget`")
+            format!("check its disk, then run there: `{readmit} {number} --forget`")
         }
         Unheard::Silent(Silence::Unknown) => format!(
-            "wait, if it was added just now. If it remembered the pool before, see that its folder is mounted, and is the one that it had. Only when that \
-             one is gone for good, say there: `{readmit} {number} --forget --replaced`"
+            "wait, if it was added just now. If it stored the pool before, check that its directory is mounted, and is the right one. Only when that \
+             one is gone for good, run there: `{readmit} {number} --forget --replaced`"
         ),
-        Unheard::Silent(Silence::Lost) => "see that all other members answer".to_owned(),
+        Unheard::Silent(Silence::Lost) => "check that all other members respond".to_owned(),
         Unheard::Silent(Silence::Members) => {
             "install the same release of bulkhead on all members".to_owned()
         }
     }
 }
 
-/// The record and the configuration name different members, or a witness is about to be none.
+/// Advice if the record and the configuration name different members, or a witness is being removed.
 fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Option<Advice> {
     let path = path.display();
     let remembering = view::remembering(file, shown);
     let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
     let is_named = |record: &Record| record.members.is_some();
-    // Three heads stay.
+    // Three heads cannot change.
     let has_two_heads = remembering.heads().len() == 2;
     if has_two_heads && !shown.record.as_ref().is_none_or(is_named) {
         let why = format!(
-            "the record does not say who remembers it, so {path} does: members that are changed there now could have both heads open the pool"
+            "the record does not name its members, so those in {path} count: a change there now could let both heads open the pool"
         );
         return Some(told(
-            "change no members there. See that all members answer and have this release of bulkhead: the record names them then, at the next \
+            "change no members there. Check that all members respond and have this release of bulkhead: the record names them then, at the next \
              start of the pool's server at the latest",
             why,
         ));
@@ -466,7 +465,7 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         let is_head = file.members.get(name).map(|one| one.kind) == Some(Kind::Head);
         let verb = if is_head { "add-head" } else { "set-witness" };
         let word = format!("bulkhead pool {verb} {pool} {name}");
-        return Some(told("add it, or take it out of the file of each head", why).by(word));
+        return Some(told("add it, or remove it from the file of each head", why).by(word));
     }
     let witness = remembering.witness()?;
     let word = format!("bulkhead pool set-witness {pool} --none");
@@ -476,14 +475,14 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
             "{name} is to be no witness any more, and the other head has not agreed yet: writes wait for both heads if a leg fails now"
         );
         return Some(told(
-            "see that both heads answer: it goes on by itself",
+            "check that both heads respond: it continues automatically",
             why,
         ));
     }
     let is_named = file.member(witness).is_some();
     (!is_named).then(|| {
         let why = format!(
-            "the record names the witness {}, and {path} does not, so it is not asked",
+            "the record names the witness {}, and {path} does not, so it gets no requests",
             witness.0
         );
         told(
@@ -548,7 +547,7 @@ mod tests {
         }
     }
 
-    /// An open pool with that record, whose members are named.
+    /// An open pool with that record, with its members named.
     fn shown(mut record: Record) -> Shown {
         let heads = [MemberId(1), MemberId(2)];
         record.members.get_or_insert(Membership::TwoHeads(heads));
@@ -582,7 +581,7 @@ mod tests {
         assert_eq!(said.len(), 1, "{said:?}");
         let said = said[0].to_string();
         assert!(
-            said.contains("does not say who remembers it, so /legs does"),
+            said.contains("does not name its members, so those in /legs count"),
             "{said}"
         );
     }

@@ -1,4 +1,4 @@
-//! What is shown of legs: the configuration, with what the record and the members say of it.
+//! The view of legs: the configuration, with the state in the record and of the members.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use leg_record::{DiskId, MemberId, Membership};
 use legs::Shown;
 use legs_config::{LegsFile, Pool};
 
-/// The legs of `pool`. `device`: what the engine calls a leg.
+/// The legs of `pool`. `device` returns the engine's name of a leg.
 pub fn view(
     file: &LegsFile,
     pool: &Pool,
@@ -55,14 +55,14 @@ pub fn view(
     }
 }
 
-/// Who remembers, by the record or, where that names nobody, by the configuration.
+/// The members by the record, or by the configuration if the record names none.
 pub fn remembering(file: &LegsFile, shown: &Shown) -> Membership {
     let record = shown.record.as_ref();
     let named = record.and_then(|record| record.members.clone());
     named.unwrap_or_else(|| file.membership())
 }
 
-/// Members that the configuration names, and the record does not.
+/// Members in the configuration that are not in the record.
 pub fn not_on_record(file: &LegsFile, shown: &Shown) -> Vec<String> {
     let remembering = remembering(file, shown).members();
     let members = file.members.iter();
@@ -75,12 +75,12 @@ fn ms(time: SystemTime) -> u64 {
     since.map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Whether a leg failed, and that is not on record, or none holds everything any more.
+/// Whether a leg failed and is not excluded on record yet, or no leg is current any more.
 pub fn do_writes_wait(shown: &Shown) -> bool {
     shown.last.is_some() || !shown.awaited.is_empty()
 }
 
-/// Whether a leg of the record does not hold everything.
+/// Whether a leg of the record is not current.
 pub fn is_one_out(shown: &Shown) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| !record.stale.is_empty() || !record.divergent.is_empty())

@@ -27,7 +27,7 @@ impl LegsOfPool {
         if record.is_none_or(|record| record.members.is_none()) {
             let message = "nothing was changed: the record does not name its members yet";
             return Err(Failure::new(FailureKind::Unavailable, message)
-                .advise("see that all members answer and have this release of bulkhead: the record names them then"));
+                .advise("check that all members respond and have this release of bulkhead: the record names them then"));
         }
         let wish = with(&remembering(&known, &shown), number, &file)?;
         if names(&shown, &wish) {
@@ -39,7 +39,7 @@ impl LegsOfPool {
         let joining = file.members.get(name).map(peer);
         self.change((viewer, reporter), file, &wish, joining)?;
         Ok(Done::changed(format!(
-            "{name} remembers the record of the pool's legs, and may serve the pool; `bulkhead pool status {}` names the command that attaches \
+            "{name} stores the record of the pool's legs, and may serve the pool; `bulkhead pool status {}` names the command that attaches \
              each of its legs",
             self.pool
         )))
@@ -47,8 +47,8 @@ impl LegsOfPool {
 }
 
 impl LegsOfPool {
-    /// The leg of that name is known from now on, if it is one of another head, and the configuration names it by now and says nothing else
-    /// that is new.
+    /// Adds the leg of that name, if it is one of another head, and the configuration now names it and has no other
+    /// change.
     pub(super) fn learn_leg(&self, leg: &str, reporter: &Reporter) {
         let known = self.multi_head.file();
         let (Some((head, _)), Ok((file, _))) = (leg.split_once(':'), read(&self.path)) else {
@@ -61,7 +61,7 @@ impl LegsOfPool {
     }
 }
 
-/// The same with that head. A witness is none any more.
+/// The membership with that head. A witness is removed by it.
 fn with(before: &Membership, head: MemberId, file: &LegsFile) -> Result<Membership, Failure> {
     match before {
         Membership::TwoHeads([one, other])
@@ -78,9 +78,9 @@ fn with(before: &Membership, head: MemberId, file: &LegsFile) -> Result<Membersh
             FailureKind::Busy,
             "the witness of the pool is being removed",
         )
-        .advise("that ends when both heads answer: say it again then")),
+        .advise("that completes when both heads respond: repeat the command then")),
         _ => Err(Failure::usage(format!(
-            "the record of the pool names {}, and {} cannot be added to them: a third head comes to two",
+            "the record of the pool names {}, and {} cannot be added to them: a third head is added to two",
             before
                 .members()
                 .into_iter()
@@ -89,12 +89,12 @@ fn with(before: &Membership, head: MemberId, file: &LegsFile) -> Result<Membersh
                 .join(", "),
             file.name(head)
         ))
-        .advise("give it a number that no member had")),
+        .advise("use a number that no member had")),
     }
 }
 
-/// The number of the head that the configuration names by now. Nothing else differs from what is known, but for its legs, and for a witness
-/// that goes.
+/// The number of the head that the configuration now names. Nothing else may differ from the known configuration, except its legs, and
+/// a witness that is removed.
 fn coming(
     known: &LegsFile,
     (file, path): (&LegsFile, &Path),
@@ -116,7 +116,7 @@ fn coming(
     match name != known.me && known.me == file.me && file.adds_to(known, pool, name) {
         true => Ok(MemberId(found.number)),
         false => Err(Failure::usage(format!(
-            "{place} says something else of this pool, or of its members, than the pool's server has read, besides {name} and its legs"
+            "{place} differs from what the pool's server has read of this pool or of its members in more than {name} and its legs"
         ))
         .advise("change one thing at a time: the pool's server reads other changes when it starts")),
     }

@@ -1,4 +1,4 @@
-//! A witness or a third head is added to a pool that is served, or a witness is one no more: who remembers the record changes by the record
+//! Adds a witness or a third head to a pool that is served, or removes a witness: the members of the record change by the record
 //! itself.
 
 use std::path::Path;
@@ -17,14 +17,14 @@ use units::PoolName;
 use super::{LegsOfPool, names_no_pool, peer, read};
 use crate::view::remembering;
 
-/// So long a person waits. A change that the other head does not accept is taken back before.
+/// Time-out of the command. A change that the other head does not accept is taken back earlier.
 const CHANGE_WAIT: Duration = Duration::from_secs(45);
-/// So long a person waits for a look at the file to end, and the pause between two attempts.
+/// Time-out for a concurrent check of the file, and the pause between two attempts.
 const LOOK_WAIT: Duration = Duration::from_secs(2);
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 impl LegsOfPool {
-    /// Has others remember the record of the open pool.
+    /// Changes the members of the open pool's record.
     pub(crate) fn change_members(
         &self,
         (viewer, reporter): (&Viewer, &Reporter),
@@ -42,7 +42,7 @@ impl LegsOfPool {
         }
     }
 
-    /// Whoever looks whether the file follows has it for a moment.
+    /// A concurrent check of the file holds the lock for a short time.
     fn lock_changes(&self) -> Option<MutexGuard<'_, ()>> {
         let until = Instant::now() + LOOK_WAIT;
         loop {
@@ -54,9 +54,9 @@ impl LegsOfPool {
         }
     }
 
-    /// The file was changed after the members were, and says what the record does: it is taken for what is known.
+    /// Adopts the file if it was changed after the members, to the same members as the record.
     pub(super) fn see_whether_file_follows(&self, viewer: &Viewer, reporter: &Reporter) {
-        // Who changes the members sees to it. What was shown before the lock may be from before a change.
+        // A change of the members handles the file itself. The state before the lock may predate such a change.
         if let Ok(_lock) = self.is_changing.try_lock() {
             self.follow_file(&viewer.shown(), reporter);
         }
@@ -74,7 +74,7 @@ impl LegsOfPool {
         let members = file.membership();
         self.has_read(file, reporter);
         if witness.is_some() {
-            // They are what they were. The witness is connected to.
+            // The members are unchanged. The witness is connected.
             reporter.change_members(members, witness);
         }
     }
@@ -95,7 +95,7 @@ impl LegsOfPool {
         reporter.configured(configured);
     }
 
-    /// The configuration as it is known, or as it is by now if only the witness is missing there.
+    /// The known configuration, or the present one if only the witness is missing there.
     fn file_without(&self, known: &LegsFile) -> LegsFile {
         let read = read(&self.path).ok().map(|(file, _)| file);
         let is_without = |file: &LegsFile| file.membership().witness().is_none();
@@ -130,7 +130,7 @@ impl LegsOfPool {
         Ok(Done::changed(told(witness, "remembers", "remember")))
     }
 
-    /// Has these remember. One that is joining is told, when both heads have agreed to that.
+    /// Changes the members. A new one receives the record when both heads have agreed.
     pub(super) fn change(
         &self,
         (viewer, reporter): (&Viewer, &Reporter),
@@ -163,7 +163,7 @@ impl LegsOfPool {
         Err(unfinished(is_taken_back && !is_leaving))
     }
 
-    /// Whether those who are to remember answer, and all heads have read the same file.
+    /// Checks that the new members respond, and that all heads have read the same file.
     fn do_agree(
         &self,
         file: &LegsFile,
@@ -180,32 +180,32 @@ impl LegsOfPool {
             let failure = self.refused(&error);
             let message = format!("nothing was changed: {}", failure.message);
             Failure::new(failure.kind, message).advise(format!(
-                "all heads have to agree, by the same {}: see to the one that is named, and say it again",
+                "all heads must agree, with the same {}: check the one that is named, and repeat the command",
                 self.path.display()
             ))
         })
     }
 }
 
-/// Whether the record names these.
+/// Whether the record has these members.
 pub(super) fn names(shown: &Shown, wish: &Membership) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| record.members.as_ref() == Some(wish))
 }
 
-/// Whether the record can name the life of a member that comes.
+/// Whether the record has room for the life of a new member.
 fn has_room(record: Option<&Record>, coming: Option<MemberId>) -> Result<(), Failure> {
     let is_full = |record: &Record| coming.is_some_and(|one| !record.takes_a_life_of(one));
     match record.is_some_and(is_full) {
         false => Ok(()),
         true => Err(Failure::usage(
-            "nothing was changed: the record names each witness that left, so that a late vote of it does not count, and takes no further one",
+            "nothing was changed: the record names each witness that left, so that a late vote of it does not count, and has no room for another",
         )
-        .advise("give the one that comes the number of a witness that left before")),
+        .advise("use the number of a witness that left before")),
     }
 }
 
-/// The same without a witness.
+/// The membership without a witness.
 fn without(before: &Membership) -> Result<Membership, Failure> {
     match before {
         Membership::TwoHeads(heads)
@@ -219,7 +219,7 @@ fn has_none() -> Failure {
     Failure::usage("only a pool of two heads has a witness")
 }
 
-/// The same with that witness. `name` calls a member.
+/// The membership with that witness. `name` returns the name of a member.
 fn with(
     before: &Membership,
     witness: MemberId,
@@ -242,12 +242,12 @@ fn with(
             FailureKind::Busy,
             format!("{} is being removed", name(*other)),
         )
-        .advise("that ends when both heads answer: say it again then")),
+        .advise("that completes when both heads respond: repeat the command then")),
         Membership::OneHead(_) | Membership::ThreeHeads(_) => Err(has_none()),
     }
 }
 
-/// The number of the witness that the configuration names by now. Nothing else differs from what is known.
+/// The number of the witness that the configuration now names. Nothing else may differ from the known configuration.
 fn coming(
     known: &LegsFile,
     (file, path): (&LegsFile, &Path),
@@ -268,18 +268,18 @@ fn coming(
     match differs_by_witness(known, file, pool) {
         true => Ok(MemberId(found.number)),
         false => Err(Failure::usage(format!(
-            "{place} says something else of this pool, or of its members, than the pool's server has read, besides a new witness"
+            "{place} differs from what the pool's server has read of this pool or of its members in more than a new witness"
         ))
         .advise("change one thing at a time: the pool's server reads other changes when it starts")),
     }
 }
 
-/// Whether the two say the same of the pool, but for a witness that came or went. One that is another machine is read at the start.
+/// Whether the two differ only by a witness that was added or removed. A replaced witness is read at the start only.
 fn differs_by_witness(known: &LegsFile, file: &LegsFile, pool: &PoolName) -> bool {
     let heads = |file: &LegsFile| {
         let mut heads = file.members.clone();
         heads.retain(|_, one| one.kind == Kind::Head);
-        // Two heads alone answer each other in more networks.
+        // Two heads alone listen in more networks.
         heads.values_mut().for_each(|one| one.members.clear());
         heads
     };
@@ -302,12 +302,12 @@ fn told(witness: Option<&str>, one: &str, several: &str) -> String {
 fn unfinished(is_taken_back: bool) -> Failure {
     let (message, advice) = match is_taken_back {
         true => (
-            "the members of the record stay as they are: the other head did not accept the change in its time",
-            "see that its leg-server answers, and that both heads have the same release of bulkhead; then say it again",
+            "the members of the record are unchanged: the other head did not accept the change in time",
+            "check that its leg-server responds, and that both heads have the same release of bulkhead; then repeat the command",
         ),
         false => (
             "the change of members is not on record yet",
-            "see that all members answer (`bulkhead pool status`) and have the same release of bulkhead; then say it again",
+            "check that all members respond (`bulkhead pool status`) and have the same release of bulkhead; then repeat the command",
         ),
     };
     Failure::new(FailureKind::Unavailable, message).advise(advice)
@@ -355,7 +355,7 @@ mod tests {
         assert!(without(&three_heads).is_err() && add(&three_heads, MemberId(4)).is_err());
     }
 
-    /// A person takes it out of the file when it is none any more.
+    /// An administrator removes it from the file after it is no member any more.
     #[test]
     fn a_file_without_the_witness_that_went_differs_in_nothing_else() {
         let (before, mut after) = (with_witness(), two_heads());
@@ -407,6 +407,9 @@ mod tests {
         let mut others = file.clone();
         others.members.get_mut("w").expect("a witness").fingerprint = file.members["b"].fingerprint;
         let replaced = coming(&others, (&file, path), &tank(), "w");
-        assert!(replaced.is_err(), "another machine is read at the start");
+        assert!(
+            replaced.is_err(),
+            "a replaced witness is read at the start only"
+        );
     }
 }

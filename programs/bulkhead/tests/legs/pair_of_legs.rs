@@ -110,7 +110,7 @@ fn a_stale_head_alone_refuses_and_says_who_is_newer() {
         pair.b.config()
     );
     pair.b.leg_server.kill();
-    let why = "holds everything, and b:";
+    let why = "is current, and b:";
     pair.b.machine.refused(&words, 6, why);
     pair.b.start_leg_server();
     // Nobody is left who remembers.
@@ -652,7 +652,7 @@ fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
     pair.b.reconfigure(|text| text.replace(&path, &other));
     eventually("it is told", || {
         let status = pair.a.machine.ok("pool status tank").out;
-        status.contains("the leg-server of b has read a legs.toml that says something else")
+        status.contains("the leg-server of b has read a legs.toml that differs for this pool")
     });
     pair.a.await_current("b", true);
     assert_eq!(server.stop(), 0);

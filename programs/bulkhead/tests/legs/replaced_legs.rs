@@ -45,7 +45,7 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     pair.a.machine.refused(&words, 2, "legs.toml names");
     pair.exchange("b", "b", "new");
     let said = pair.a.machine.ok(&words).out;
-    assert!(said.contains("takes the place"), "{said}");
+    assert!(said.contains("replaces"), "{said}");
     eventually("it is current", || {
         let leg = leg_of(&pair, "b");
         leg["state"] == "current" && leg["name"] == new.as_str()

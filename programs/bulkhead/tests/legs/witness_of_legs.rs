@@ -133,7 +133,7 @@ fn the_other_head_takes_over_by_the_witness_that_was_added() {
     eventually("nobody differs", || {
         let (_, unrecorded) = members(&pair.b);
         let told = pair.b.does("pool status tank");
-        unrecorded.is_empty() && !told.contains("says something else")
+        unrecorded.is_empty() && !told.contains("that differs for this pool")
     });
     assert!(pair.b.does(REMOVE).contains("both heads alone remember"));
     drop(client);
