@@ -530,7 +530,7 @@ mod tests {
         for (why, what) in [
             (Unheard::Stranger("who".to_owned()), "compare addresses"),
             (Unheard::Unnamed, "write it into /legs"),
-            (Unheard::Silent(Silence::Unkept), "make room"),
+            (Unheard::Silent(Silence::Unkept), "free space"),
             (
                 Unheard::Silent(Silence::Missing),
                 "leg-server readmit 123 --forget`",

@@ -1,4 +1,4 @@
-//! What cannot be meant, as sentences. All of it is told at once.
+//! Checks of a configuration. All errors are reported at once.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn members(file: &LegsFile, wrong: &mut Vec<String>) {
     let counts = (count(Kind::Head), count(Kind::Witness));
     if !matches!(counts, (2, 0 | 1) | (3, 0)) {
         wrong.push(format!(
-            "members: {} heads and {} witnesses; it takes two heads, two heads and a witness, or three heads",
+            "members: {} heads and {} witnesses; required are two heads, two heads and a witness, or three heads",
             counts.0, counts.1
         ));
     }
@@ -94,13 +94,13 @@ fn members(file: &LegsFile, wrong: &mut Vec<String>) {
 fn addresses(at: &str, member: &Member, wrong: &mut Vec<String>) {
     if member.members.is_empty() {
         wrong.push(format!(
-            "{at}: `members` says where it answers, and is empty"
+            "{at}: `members` has the addresses it listens on, and is empty"
         ));
     }
     match member.kind {
         Kind::Head if member.lends.is_empty() => {
             wrong.push(format!(
-                "{at}: `lends` says where its disks are lent, and is empty"
+                "{at}: `lends` has the addresses at which its disks are lent, and is empty"
             ));
         }
         Kind::Witness if !member.lends.is_empty() => {
@@ -111,7 +111,7 @@ fn addresses(at: &str, member: &Member, wrong: &mut Vec<String>) {
     let unusable = member.members.iter().chain(&member.lends);
     for address in unusable.filter(|one| one.ip().is_unspecified() || one.port() == 0) {
         wrong.push(format!(
-            "{at}: others cannot connect to {address}: write the address of a storage network, and a port"
+            "{at}: the other members cannot connect to {address}: write the address of a storage network, and a port"
         ));
     }
 }
@@ -133,22 +133,22 @@ fn groups(name: &str, pool: &Pool, wrong: &mut Vec<String>) {
     }
 }
 
-/// A mirror, or a raidz1, whose legs lie on different heads: the loss of one head costs one leg.
+/// Checks that a group is a mirror, or a raidz1, with legs on different heads: the loss of one head costs one leg.
 fn shape(group: &Group) -> Option<String> {
     let count = group.legs.len();
     let heads: BTreeSet<&String> = group.legs.iter().map(|leg| &leg.head).collect();
-    // One leg alone waits for another one to be attached.
+    // A second leg may be attached to a single one later.
     let is_mirror = count >= 1 && group.needed == 1;
     let is_raidz = count >= 3 && group.needed == count - 1;
     if !is_mirror && !is_raidz {
         return Some(format!(
-            "a group of {count} disks that needs {}: it takes a mirror (needed = 1, of one leg until another one is attached) or a raidz1 (all but \
+            "a group of {count} disks that needs {}: required is a mirror (needed = 1, of one leg until a second one is attached) or a raidz1 (all but \
              one of three or more)",
             group.needed
         ));
     }
     (heads.len() != count).then(|| {
-        "two legs of one group lie on the same head, whose loss would take both: one leg for each head".to_owned()
+        "two legs of one group are on the same head, so its loss would cost both: use one leg for each head".to_owned()
     })
 }
 

@@ -1,4 +1,4 @@
-//! `legs.toml`: who remembers the records of legs, who lends which disk, and how they know each other. One file on each head, the
+//! `legs.toml`: the members that store the records of legs, the lender of each disk, and their certificates. One file on each head, the
 //! same but for `me` and its key. `docs/formats/legs-config.md` describes it. Only [`read`] touches a file.
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,7 @@ use leg_record::{Config, DiskId, LegGroup, MemberId, Membership};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use units::PoolName;
 
-/// Where the file is, unless something else is said.
+/// Default path of the file.
 pub const DEFAULT_PATH: &str = "/etc/bulkhead/legs.toml";
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -29,38 +29,38 @@ pub struct LegsFile {
     pub certificate: PathBuf,
     /// The private key, PEM.
     pub key: PathBuf,
-    /// Who remembers, by name.
+    /// The members, by name.
     pub members: BTreeMap<String, Member>,
     /// The pools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<PoolName, Pool>,
 }
 
-/// Who remembers.
+/// A member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
     /// Its number, which never changes.
     pub number: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it answers, one address for each storage network.
+    /// The addresses it listens on, one for each storage network.
     pub members: Vec<SocketAddr>,
-    /// Heads: where their disks are lent.
+    /// Heads: the addresses at which their disks are lent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lends: Vec<SocketAddr>,
-    /// Of its certificate.
+    /// Fingerprint of its certificate.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub fingerprint: Fingerprint,
 }
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It has disks, and serves pools.
     Head,
-    /// It only remembers.
+    /// It only stores records.
     Witness,
 }
 
@@ -68,7 +68,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// By this number the members know it. It is not the one that ZFS gives the pool.
+    /// The number of the pool's record. It differs from ZFS's number of the pool.
     pub guid: u64,
     /// Its top-level devices.
     pub groups: Vec<Group>,
@@ -78,7 +78,7 @@ pub struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// How many of them hold everything: 1 of a mirror, all but one of a raidz1.
+    /// How many of them are needed to read all data: 1 of a mirror, all but one of a raidz1.
     pub needed: usize,
     /// The disks.
     pub legs: Vec<Leg>,
@@ -88,11 +88,11 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leg {
-    /// By this number the members know it.
+    /// The number of the disk in the record.
     pub disk: u64,
-    /// The member that has it.
+    /// The head that has the disk.
     pub head: String,
-    /// Where it is on that head.
+    /// Its path on that head.
     pub path: PathBuf,
 }
 
@@ -105,10 +105,10 @@ pub enum ConfigError {
     /// It is too long.
     #[error("{} has more than {FILE_BYTES_MAX} bytes", .0.display())]
     TooLong(PathBuf),
-    /// It is no such file.
+    /// It is not a valid file.
     #[error(transparent)]
     Form(#[from] toml::de::Error),
-    /// What it says cannot be.
+    /// Its content is inconsistent.
     #[error("{}", .0.join("; "))]
     Wrong(Vec<String>),
 }
@@ -122,16 +122,16 @@ fn from_text<'de, D: Deserializer<'de>>(text: D) -> Result<Fingerprint, D::Error
     text.parse().map_err(serde::de::Error::custom)
 }
 
-/// The file at `path`, checked.
+/// Reads and checks the file at `path`.
 ///
 /// # Errors
 ///
-/// It cannot be read, or cannot be meant as it stands.
+/// It cannot be read, or its content is invalid.
 pub fn read(path: &Path) -> Result<LegsFile, ConfigError> {
     parse(&text(path)?)
 }
 
-/// The text of the file at `path`.
+/// Reads the text of the file at `path`.
 ///
 /// # Errors
 ///
@@ -144,11 +144,11 @@ pub fn text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-/// The file with these contents, checked.
+/// Parses and checks a configuration.
 ///
 /// # Errors
 ///
-/// As [`read`]. All that is wrong is told at once.
+/// As [`read`]. All errors are reported at once.
 pub fn parse(text: &str) -> Result<LegsFile, ConfigError> {
     let file: LegsFile = toml::from_str(text)?;
     let wrong = check::findings(&file);
@@ -173,13 +173,13 @@ pub fn line_of(text: &str, path: &Path) -> Option<usize> {
 }
 
 impl LegsFile {
-    /// As text, which [`parse`] takes.
+    /// As text that [`parse`] accepts.
     ///
     /// # Panics
     ///
     /// A path is no UTF-8.
     pub fn render(&self) -> String {
-        toml::to_string(self).expect("it has no value that TOML lacks")
+        toml::to_string(self).expect("all values can be written as TOML")
     }
 
     /// This head.
@@ -208,7 +208,7 @@ impl LegsFile {
         self.members.values().find(|one| one.number == member.0)
     }
 
-    /// Who remembers, as the protocol has it.
+    /// The members, as a type of the protocol.
     pub fn membership(&self) -> Membership {
         let of = |kind| {
             let members = self.members.values();
@@ -226,7 +226,7 @@ impl LegsFile {
                 witness: *witness,
             },
             ([a, b, c], []) => Membership::ThreeHeads([*a, *b, *c]),
-            // The check lets nothing else through.
+            // The check rejects all other cases.
             _ => Membership::OneHead(self.me()),
         }
     }
@@ -240,7 +240,7 @@ impl LegsFile {
         Some((self.number(&leg.head), leg))
     }
 
-    /// What a disk is called: its head, and where it is there.
+    /// Name of a disk: its head and its path there.
     pub fn disk_name(&self, disk: DiskId) -> String {
         match self.leg(disk) {
             Some((_, leg)) => format!("{}:{}", leg.head, leg.path.display()),
@@ -255,8 +255,8 @@ impl LegsFile {
         legs.filter(|leg| leg.head == self.me)
     }
 
-    /// Stands for what has to be the same of a pool on each head: its name and number, groups and disks, and the members but for their
-    /// addresses, which may lead another way from each head. Nothing of a pool that the file does not name.
+    /// Digest of the data that must be equal on each head for a pool: its name and number, groups and disks, and the members without their
+    /// addresses, which may differ between heads. `None` for a pool that the file does not name.
     pub fn digest(&self, guid: u64) -> Option<[u8; 32]> {
         let mut pools = self.pools.iter();
         let (name, pool) = pools.find(|(_, pool)| pool.guid == guid)?;
@@ -283,7 +283,7 @@ impl LegsFile {
         Some(certificates::sha256(text.as_bytes()))
     }
 
-    /// Whether this says of a pool what `known` does, but for a head of that name, further legs of it, and a witness.
+    /// Whether this differs from `known` in a pool only by a head of that name, its additional legs, and a witness.
     pub fn adds_to(&self, known: &Self, pool: &PoolName, head: &str) -> bool {
         let groups = |file: &Self| file.pools.get(pool).map(|pool| pool.groups.clone());
         let (Some(before), Some(after)) = (groups(known), groups(self)) else {
@@ -297,13 +297,13 @@ impl LegsFile {
         is_kept && known.without(pool, head) == self.without(pool, head)
     }
 
-    /// What two files say alike of a pool if they differ by that head only.
+    /// The part for a pool that is independent of that head.
     fn without(&self, pool: &PoolName, head: &str) -> Self {
         let mut file = self.clone();
         file.me.clear();
         file.members
             .retain(|name, one| name != head && one.kind == Kind::Head);
-        // Two heads alone answer each other in more networks.
+        // Two heads alone listen in more networks.
         file.members
             .values_mut()
             .for_each(|one| one.members.clear());
@@ -313,7 +313,7 @@ impl LegsFile {
         file
     }
 
-    /// What this head knows of a pool.
+    /// This head's configuration of a pool.
     pub fn config(&self, pool: &PoolName) -> Option<Config> {
         let found = self.pools.get(pool)?;
         let group = |group: &Group| {

@@ -1,9 +1,9 @@
-//! What the agent of the cluster reads and writes of a pool with legs on this head. Its disks do not tell who owned it.
+//! The files of a pool with legs that the agent of the cluster reads and writes on this head. The pool's disks do not show the owner.
 
-/// Who owned a pool last, as far as this head remembers. The pool may have a newer record.
+/// The last owner of a pool, by the record that this head has. The pool may have a newer record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastOwner {
-    /// This head remembers nothing of the pool.
+    /// This head has no record of the pool.
     Unknown,
     /// The pool was exported.
     Exported,
@@ -11,29 +11,29 @@ pub enum LastOwner {
     Head(u64),
 }
 
-/// A fence of the other head would be a vote for the record. Pool servers of two heads without a witness ask for it.
+/// A request to fence the other head, which would be a vote for the record. Pool servers of two heads without a witness request it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRequest {
-    /// Of this request.
+    /// Number of this request.
     pub number: u64,
     /// The head to be fenced.
     pub head: String,
-    /// The head does not answer.
+    /// The head does not respond.
     pub is_missed: bool,
 }
 
 /// Files that processes of one host exchange. `record`: the number of the pool's record.
 pub trait LegFiles {
-    /// Who owned the pool last.
+    /// The last owner of the pool.
     fn last_owner(&self, record: u64) -> LastOwner;
 
-    /// The fence that the pool's server waits for.
+    /// The pending fence request of the pool's server.
     fn requested_fence(&self, record: u64) -> Option<FenceRequest>;
 
-    /// The head of the request of that number was fenced after it was made.
+    /// Reports that the head of the request of that number was fenced after the request.
     ///
     /// # Errors
     ///
-    /// The system failed, with the reason.
+    /// An I/O error, as text.
     fn confirm_fence(&self, record: u64, number: u64) -> Result<(), String>;
 }

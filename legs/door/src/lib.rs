@@ -1,13 +1,14 @@
-//! The door of the wing for legs: all that the rest of the program knows of pools whose legs lie on several heads.
+//! The interface to the crates for legs: pools with legs on several heads.
 //!
-//! * [`Legs`]: entry. Reads the configuration, and answers questions about pools that are not open here.
+//! * [`Legs`]: entry point. Reads the configuration, and serves requests about pools that are not open here.
 //! * [`LegPool`]: one pool of it. Creates the pool, puts it on record, opens it.
-//! * [`OwnedLegs`], [`LegControl`]: its legs while this process owns it: shown, and changed on request. That a leg which failed is excluded
-//!   happens behind the door, before the engine sees an error of it.
-//! * [`LegFiles`]: what the agent on the same head reads and writes.
+//! * [`OwnedLegs`], [`LegControl`]: its legs while this process owns it: their state, and changes on request. The exclusion of a failed leg
+//!   happens behind this interface, before the engine receives an error of it.
+//! * [`LegFiles`]: the files that the agent on the same head reads and writes.
 //!
-//! The crate that starts engines implements it by `leg-admin` (`services/pool-access/src/engines/`); the program passes [`LegFiles`] to the
-//! agent. What goes through are requests, answers and failures of `control`, which crate `engine` does not know: so this crate is above both.
+//! The crate that starts engines implements it by `leg-admin` (`services/pool-access/src/engines/`); the binary passes [`LegFiles`] to the
+//! agent. The interface uses requests, responses and failures of `control`. Crate `engine` does not depend on `control`, so this crate
+//! is above both.
 
 #![forbid(unsafe_code)]
 
@@ -25,14 +26,14 @@ pub use status::LegStatus;
 
 use std::path::PathBuf;
 
-/// The configuration of legs, where no other one is named.
+/// Default path of the configuration of legs.
 pub const DEFAULT_PATH: &str = "/etc/bulkhead/legs.toml";
 
 /// Directories of this host.
 #[derive(Clone, Debug)]
 pub struct Directories {
-    /// What ends with the processes: names of legs as devices.
+    /// Files that are valid while the processes run: names of legs as devices.
     pub run: PathBuf,
-    /// What outlives them: the records.
+    /// Files that are valid across restarts: the records.
     pub state: PathBuf,
 }

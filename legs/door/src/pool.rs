@@ -1,4 +1,4 @@
-//! Pools whose legs lie on several heads.
+//! Pools with legs on several heads.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::{Directories, LegRequest, LegStatus, MemberRequest};
 /// A file that names heads, witness and legs.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration<'a> {
-    /// Where it is.
+    /// Its path.
     pub path: &'a Path,
-    /// Whether a person named it, so that it has to be there.
+    /// Whether it was given explicitly, so that it must exist.
     pub is_named: bool,
 }
 
-/// Keeps other processes of this host from the record of a pool until it is dropped.
+/// Excludes other processes of this host from the record of a pool until it is dropped.
 pub type Held = Box<dyn Any + Send>;
 
-/// Called with what the owner before left in the labels, before the import, which takes long.
+/// Called with the previous owner's note in the labels, before the import, which is slow.
 pub type Claim = dyn Fn(&str) -> Result<(), Failure> + Send + Sync;
 
 /// A pool that was opened, and its legs.
 pub type Opened = (Box<dyn Pool>, Box<dyn OwnedLegs>);
 
-/// Entry of the door.
+/// Entry point of the interface.
 pub trait Legs: Sync {
-    /// The legs of `pool` by the configuration at `path`. Touches no disk.
+    /// The legs of `pool` by the configuration at `path`. Accesses no disk.
     ///
     /// # Errors
     ///
@@ -45,10 +45,10 @@ pub trait Legs: Sync {
         path: &Path,
     ) -> Result<Arc<dyn LegPool>, Failure>;
 
-    /// The failure of a command for which `pool` has to be open here, if the configuration at `path` names the pool.
+    /// The failure of a command that needs `pool` to be open here, if the configuration at `path` names the pool.
     fn not_served(&self, pool: &PoolName, path: &Path) -> Option<Failure>;
 
-    /// What the engine calls the leg of `pool` that people call `leg`.
+    /// The engine's name of the leg of `pool` with the name `leg`.
     ///
     /// # Errors
     ///
@@ -61,12 +61,12 @@ pub trait Legs: Sync {
         path: &Path,
     ) -> Result<PathBuf, Failure>;
 
-    /// Whether `pool` may go on without its record, which has that number. `may_be_stale`: a person says that what is lost is lost. While the
-    /// result is held, no leg-server of this host uses the record.
+    /// Decides whether `pool` may be used without its record, which has that number. `may_be_stale`: the administrator accepts the loss of
+    /// writes. While the result is held, no leg-server of this host uses the record.
     ///
     /// # Errors
     ///
-    /// Writes would be lost, or two pools come of one.
+    /// Writes would be lost, or two pools could result.
     fn may_forget(
         &self,
         directories: &Directories,
@@ -76,11 +76,11 @@ pub trait Legs: Sync {
         may_be_stale: bool,
     ) -> Result<Option<Held>, Failure>;
 
-    /// Connects to the legs of `pool` on `heads` for reading. Disturbs no owner.
+    /// Connects read-only to the legs of `pool` on `heads`. Does not affect an owner.
     ///
     /// # Errors
     ///
-    /// A lender does not answer.
+    /// A lender does not respond.
     fn inspect(
         &self,
         directories: &Directories,
@@ -95,11 +95,11 @@ pub trait Inspection {
     /// As [`LegPool::install`].
     fn install(&self, options: &mut dyn Any);
 
-    /// Opens what they hold as a pool of that name.
+    /// Opens the legs as a pool of that name.
     ///
     /// # Errors
     ///
-    /// They do not suffice.
+    /// They are not enough.
     fn open(
         &self,
         engine: &dyn Engine,
@@ -107,7 +107,7 @@ pub trait Inspection {
     ) -> Result<(Candidate, Box<dyn Pool>), Failure>;
 }
 
-/// A pool whose legs lie on several heads, and who remembers which of them hold everything.
+/// A pool with legs on several heads, and its record.
 pub trait LegPool: Send + Sync {
     /// The number of its record.
     fn record(&self) -> u64;
@@ -118,39 +118,39 @@ pub trait LegPool: Send + Sync {
     /// Paths of this head's legs.
     fn own_paths(&self) -> Vec<PathBuf>;
 
-    /// What the groups of a new pool are made of.
+    /// The layout of a new pool.
     fn groups(&self) -> Vec<DeviceGroup>;
 
-    /// The failure with the names that people know, where it names legs as the engine does.
+    /// Replaces the engine's names of legs in a failure by those in the configuration.
     fn with_names(&self, failure: Failure) -> Failure;
 
-    /// Has the engine that is started with `options` reach the legs.
+    /// Wraps the driver in the `options` of the engine, so that the engine reaches the legs.
     ///
     /// # Panics
     ///
-    /// They are options of another engine than that of the legs.
+    /// The options are of another engine than that of the legs.
     fn install(&self, options: &mut dyn Any);
 
-    /// Claims all legs for a pool that is to be made on them. They can be opened afterwards.
+    /// Claims all legs for a pool that is to be created on them. They can be opened afterwards.
     ///
     /// # Errors
     ///
-    /// A member does not answer, knows the pool, or does not lend a leg; a leg is in use, or carries something and `may_overwrite` is
+    /// A member does not respond, has the pool, or does not lend a leg; a leg is in use, or contains data and `may_overwrite` is
     /// not set.
     fn begin_pool(&self, may_overwrite: bool) -> Result<Box<dyn NewRecord>, Failure>;
 
-    /// Whether this head has the disks that the configuration says it has.
+    /// Checks that this head has the disks that the configuration names.
     ///
     /// # Errors
     ///
-    /// It does not.
+    /// A disk is missing.
     fn are_there(&self) -> Result<(), Failure>;
 
-    /// Claims the disks of this head, which are all that the pool has, to put them on record.
+    /// Claims the disks of this head, which are all of the pool's, to put them on record.
     ///
     /// # Errors
     ///
-    /// The pool has other disks, more than one copy of anything, or another record; a member does not answer, or remembers another pool; a
+    /// The pool has other disks, redundant groups, or another record; a member does not respond, or has another pool; a
     /// disk is in use.
     fn begin_record(&self, candidate: &Candidate) -> Result<Box<dyn NewRecord>, Failure>;
 
@@ -161,7 +161,7 @@ pub trait LegPool: Send + Sync {
     /// Another process has opened it, or it cannot be opened.
     fn open_unrecorded(&self, engine: &dyn Engine) -> Result<Box<dyn Pool>, Failure>;
 
-    /// Opens the pool by its record. `disk_wait`: a leg of this head that takes longer for an I/O has failed.
+    /// Opens the pool by its record. `disk_wait`: time-out of an I/O of a leg on this head.
     ///
     /// # Errors
     ///
@@ -177,39 +177,39 @@ pub trait LegPool: Send + Sync {
 
 /// Legs that are claimed for a pool without a record.
 pub trait NewRecord {
-    /// Whether members remember the record already: a command that was killed before has done the rest.
+    /// Whether members have the record already: an interrupted command has done the rest.
     fn is_taken_up(&self) -> bool;
 
     /// The pool is closed: all members get its record.
     ///
     /// # Errors
     ///
-    /// A member does not answer.
+    /// A member does not respond.
     fn finish(self: Box<Self>) -> Result<(), Failure>;
 }
 
-/// The legs of a pool that this process owns. Dropped, it stays the owner by the record.
+/// The legs of a pool that this process owns. If dropped, the process remains the owner on record.
 pub trait OwnedLegs: Send {
-    /// For threads that show and change them.
+    /// A handle for threads that display and change them.
     fn control(&self) -> Arc<dyn LegControl>;
 
     /// The pool was exported: the record names no owner any more, so that the next one needs no proof.
     fn close(self: Box<Self>);
 }
 
-/// Shows and changes the legs of an open pool.
+/// Displays and changes the legs of an open pool.
 pub trait LegControl: Send + Sync {
-    /// Their state now. Never waits.
+    /// Their state now. Never blocks.
     fn show(&self) -> LegStatus;
 
-    /// Performs a request about the leg of that name. Waits for the record, for a bounded time.
+    /// Performs a request about the leg of that name. Blocks until the change is on record, for a bounded time.
     ///
     /// # Errors
     ///
-    /// There is no such leg, the request is not one for it, or too few members respond.
+    /// There is no such leg, the request does not apply to it, or too few members respond.
     fn request(&self, leg: &str, request: LegRequest) -> Result<Answer, Failure>;
 
-    /// Changes who remembers. Waits for the record, for a bounded time.
+    /// Changes the members. Blocks until the change is on record, for a bounded time.
     ///
     /// # Errors
     ///

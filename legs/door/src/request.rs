@@ -1,29 +1,29 @@
-//! What a person requests.
+//! Requests of an administrator.
 
 /// A request about one leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LegRequest {
-    /// It is in order again: take it back at once.
+    /// It is repaired: retry it at once.
     TakeBack,
-    /// It has another history, of which nothing is wanted: overwrite it.
+    /// It has a divergent history that is not needed: overwrite it.
     Discard,
     /// The leg of that name joins its group.
     Attach {
-        /// What it is called.
+        /// Its name.
         new: String,
-        /// Also if it carries something.
+        /// Also if it contains data.
         overwrite: bool,
     },
-    /// Another disk is in its place.
+    /// It is replaced by another disk.
     Replace {
-        /// What the leg is called then; none means that the same path holds a new disk.
+        /// The new name of the leg; `None` means that the same path has a new disk.
         new: Option<String>,
-        /// Also if the new one carries something.
+        /// Also if the new disk contains data.
         overwrite: bool,
     },
 }
 
-/// A request about the members that remember which legs of a pool hold everything.
+/// A request about the members of a pool's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberRequest<'a> {
     /// The witness of that name, or none.

@@ -7,19 +7,19 @@ use control::{Advice, Button};
 /// The state of a pool's legs.
 #[derive(Clone, Debug, Default)]
 pub struct LegStatus {
-    /// What to do about them.
+    /// Advice on the legs.
     pub advice: Vec<Advice>,
     /// A leg failed, and that is not on record yet.
     pub do_writes_wait: bool,
-    /// By the record a leg does not hold everything. While it is copied to, the engine calls it whole.
+    /// A leg is not current on record. The engine reports it as healthy during its resilver.
     pub is_one_out: bool,
-    /// Each of them.
+    /// The view of each leg.
     pub view: LegsView,
 }
 
 impl LegStatus {
-    /// Adds it to the state of the pool, as its engine told it. What the engine says to do about single devices is not for legs:
-    /// they come back by their record.
+    /// Adds the state of the legs to the engine's state of the pool. The engine's advice on single devices does not apply to legs:
+    /// they return by their record.
     pub fn add_to(self, status: &mut PoolStatus) {
         let is_of_a_device = |advice: &Advice| {
             let button = &advice.button;
@@ -40,11 +40,11 @@ impl LegStatus {
     }
 }
 
-/// Health of a pool of which the engine knows nothing bad.
+/// Health of a pool without a fault in the engine's view.
 const HEALTH_WHOLE: &str = "ONLINE";
-/// Health of a pool that has a leg which does not hold everything.
+/// Health of a pool with a leg that is not current.
 const HEALTH_DEGRADED: &str = "DEGRADED";
-/// Health of a pool whose writes wait for the record of its legs.
+/// Health of a pool with writes blocked by the record of its legs.
 const HEALTH_WRITES_WAIT: &str = "WAITING";
 
 #[cfg(test)]

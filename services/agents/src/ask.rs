@@ -1,6 +1,6 @@
-//! Questions to a server with a strict bound on time. Each is asked on a thread of its own, so
+//! Requests to a server with a strict time-out. Each is sent on its own thread, so
 //! that nothing that happens at the socket, not even a full queue of a frozen server, holds the
-//! agent up. A thread that is left behind ends with the agent a moment later.
+//! agent up. A blocked thread terminates with the agent.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -11,32 +11,32 @@ use std::time::Duration;
 use control::failure::chain;
 use control::{Answer, Client, Failure, Request};
 
-/// What came of a question.
+/// The result of a request.
 #[derive(Debug)]
 pub enum Asked {
-    /// It was answered.
+    /// The server responded.
     Answered(Result<Answer, Failure>),
-    /// Nobody listens.
+    /// No process listens.
     Absent,
-    /// Somebody may be there, and there was no answer in time.
+    /// A process may listen, and there was no response in time.
     Silent,
 }
 
-/// Asks the server that listens on `socket`.
+/// Sends a request to the server that listens on `socket`.
 pub fn ask(socket: &Path, request: Request, limit: Duration) -> Asked {
     let path = socket.to_owned();
     let asked = within(limit, move || match Client::connect(&path) {
         Ok(mut client) => Asked::Answered(client.call(request, &mut |_| ())),
         Err(error) if error.is_absent() => Asked::Absent,
         Err(error) => {
-            tracing::debug!(error = %chain(&error), "the server was not asked");
+            tracing::debug!(error = %chain(&error), "the request was not sent to the server");
             Asked::Silent
         }
     });
     asked.unwrap_or(Asked::Silent)
 }
 
-/// The process that listens on `socket`, as the kernel knows it; it need not answer.
+/// The process that listens on `socket`, as reported by the kernel; it need not respond.
 pub fn listener_pid(socket: &Path, limit: Duration) -> Option<i32> {
     let path = socket.to_owned();
     within(limit, move || {
@@ -48,7 +48,7 @@ pub fn listener_pid(socket: &Path, limit: Duration) -> Option<i32> {
     .flatten()
 }
 
-/// What `work` yields, unless it takes longer than `limit`.
+/// The result of `work`, or `None` after `limit`.
 pub fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -57,11 +57,11 @@ pub fn within<T: Send + 'static>(
     std::thread::Builder::new()
         .name("question".into())
         .spawn(move || {
-            // Nobody waits any more: the limit has passed.
+            // The receiver is gone after the time-out.
             let _ = sender.send(work());
         })
         .ok()?;
-    // A thread that went away without a word is as silent as a late one.
+    // A thread that terminates without a result counts as a time-out.
     receiver.recv_timeout(limit).ok()
 }
 

@@ -1,5 +1,5 @@
-//! What the labels of a pool's disks say. A disk that fails or hangs is left out: the others say
-//! the same, and the pool's redundancy is there for such a disk.
+//! Reads the labels of a pool's disks. A disk that fails or hangs is left out: the labels of the other disks are
+//! the same, and the pool's redundancy covers such a disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use labels::{
 };
 use units::PoolName;
 
-/// How long disks may take to give their labels. A healthy one takes milliseconds.
+/// Time-out for reading labels. A healthy disk needs milliseconds.
 const LABEL_TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is on one disk.
+/// Metadata of one disk.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// Its labels; none where it belongs to nothing.
+    /// Its labels; empty if it belongs to no pool.
     labels: Vec<Label>,
     /// Its uberblocks, in ascending order.
     roots: Vec<Uberblock>,
 }
 
-/// A pool as its disks tell.
+/// A pool, by its disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The newest label.
     pub label: Label,
-    /// Whether its last owner left signs of life on the devices while it lived.
+    /// Whether its last owner wrote multihost heartbeats to the devices.
     pub is_watched: bool,
 }
 
@@ -40,13 +40,13 @@ fn content(disk: &Path) -> rustix::io::Result<Content> {
     Ok(Content { labels, roots })
 }
 
-/// Those of `disks` that can be read now, with what is on them, in the order of `disks`.
+/// The readable ones of `disks` with their metadata, in the order of `disks`.
 pub fn readable(disks: &[PathBuf]) -> Vec<(PathBuf, Content)> {
     let (sender, receiver) = channel();
     for (index, disk) in disks.iter().enumerate() {
         let (sender, disk) = (sender.clone(), disk.clone());
         let reads = move || {
-            // Nobody waits any more if it fails: the limit has passed.
+            // A failed send means that the time-out has passed.
             let _ = sender.send((index, content(&disk)));
         };
         let spawned = std::thread::Builder::new()
@@ -72,7 +72,7 @@ pub fn readable(disks: &[PathBuf]) -> Vec<(PathBuf, Content)> {
                 tracing::warn!(disk = %disk.display(), %error, "a disk is left out");
             }
             None => {
-                tracing::warn!(disk = %disk.display(), "a disk that does not answer is left out");
+                tracing::warn!(disk = %disk.display(), "a disk that does not respond is left out");
             }
         }
     }
@@ -104,7 +104,7 @@ impl<'a> Member<'a> {
         self.content.roots.last().copied()
     }
 
-    /// The newest label that counts where `newest` is the newest uberblock.
+    /// The newest label that is valid if `newest` is the newest uberblock.
     fn settled(&self, newest: Option<Uberblock>) -> Option<&'a Label> {
         newest_settled(
             self.content.labels.iter().collect(),
@@ -113,21 +113,21 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// `number` stands for the import of a label that does not name it.
+    /// `number` identifies the import of a label that does not name it.
     fn as_twin(&self, number: usize) -> Twin {
         let label = self.settled(self.newest()).unwrap_or(self.label);
         Twin {
             import: label.start.unwrap_or(number as u64),
             state: label.state,
             roots: self.content.roots.clone(),
-            // The server of the pool reads what the whole label says of the place.
+            // The pool's server reads this from the whole label.
             standing: Standing::Unknown,
             rejected: Vec::new(),
         }
     }
 }
 
-/// Of disks that say that they are the same device the one that surely holds everything; all of them if there is none.
+/// The current one of several disks with the same identity; all of them if it cannot be determined.
 fn one_of_each(same: Vec<Member<'_>>) -> Vec<Member<'_>> {
     let twins = same.iter().enumerate();
     let twins: Vec<Twin> = twins.map(|(number, one)| one.as_twin(number)).collect();
@@ -137,8 +137,8 @@ fn one_of_each(same: Vec<Member<'_>>) -> Vec<Member<'_>> {
     }
 }
 
-/// What the newest labels of a pool say; none where no label counts. Of labels of one transaction group one of a pool in use counts more than one
-/// of an exported pool: it asks for a proof that the owner has stopped. Two owners are an error.
+/// The content of a pool's newest labels; `None` if no label is valid. Among labels of one transaction group, the label of a pool in use
+/// precedes one of an exported pool: it requires a proof that the owner has stopped. Two owners are an error.
 fn owner(pool: &PoolName, members: &[Member<'_>]) -> Result<Option<Found>, String> {
     let newest = members.iter().filter_map(Member::newest);
     let newest = newest.max_by_key(|one| one.txg);
@@ -166,7 +166,7 @@ fn owner(pool: &PoolName, members: &[Member<'_>]) -> Result<Option<Found>, Strin
     };
     if let Some((other, _)) = others.iter().find(is_of_another) {
         return Err(format!(
-            "{} and {} name two hosts as the last user of pool {pool}: one of them is a copy; take it off the list of disks, and away from this machine",
+            "{} and {} name two hosts as the last user of pool {pool}: one of them is a copy; remove it from the list of disks, and from this host",
             path.display(),
             other.display()
         ));
@@ -177,8 +177,8 @@ fn owner(pool: &PoolName, members: &[Member<'_>]) -> Result<Option<Found>, Strin
     }))
 }
 
-/// The one pool of that name on `disks`, all of which can be read. Disks that say that they are the same device are judged as
-/// `docs/formats/labels.md` says.
+/// The only pool of that name on `disks`, all of which are readable. Disks with the same identity are judged by
+/// `docs/formats/labels.md`.
 pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, String> {
     if disks.is_empty() {
         return Err(format!(
@@ -316,7 +316,7 @@ mod tests {
         assert!(why.contains("2-9") && why.contains("3-9"), "{why}");
     }
 
-    /// Its owner died before the uberblock that makes the export count.
+    /// Its owner died before the uberblock that validates the export.
     #[test]
     fn a_label_that_is_newer_than_every_uberblock_tells_nothing() {
         use LabelState::{Active, Exported};

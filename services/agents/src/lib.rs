@@ -1,9 +1,9 @@
-//! The agents that Pacemaker runs, `ocf:bulkhead:pool` and `ocf:bulkhead:address`: tells the agent of
-//! the crate `cluster` about pools, labels and the control socket, and ends with its verdict.
-//! It tells the truth with every daemon dead: a stop and a monitor need no file, and of the disks only to know
+//! The agents that Pacemaker runs, `ocf:bulkhead:pool` and `ocf:bulkhead:address`: provides the agent of
+//! the crate `cluster` with access to pools, labels and the control socket, and exits with its result.
+//! It works with every daemon dead: a stop and a monitor need no file, and use the disks only to check
 //! that no request of a server that is gone is under way.
 //!
-//! Two programs have it: `bulkhead-agent`, which has nothing else, and `bulkhead agent`.
+//! Two binaries contain it: `bulkhead-agent`, which contains only the agents, and `bulkhead agent`.
 
 #![forbid(unsafe_code)]
 
@@ -46,17 +46,17 @@ use self::release::{Kept, Whose};
 
 pub use words::{AgentCommand, ApplianceFile, PoolAgentArgs, Settings};
 
-/// What the program is called that has nothing but the agents.
+/// Name of the binary that contains only the agents.
 const AGENT_PROGRAM: &str = "bulkhead-agent";
-/// The program beside it that serves.
+/// Name of the serving binary in the same directory.
 const SERVER_PROGRAM: &str = "bulkhead";
 
-/// A log that is longer at a start is put aside, in bytes.
+/// A log that is longer at a start is renamed, in bytes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
-/// A server waits for missing devices, such as those of a shelf that spins up late, for this part of the bound of
-/// its start: the import and the wait for signs of life have to fit into the rest.
+/// A server tries to find missing devices, such as those of a shelf that spins up late, for this part of its start
+/// time-out: the import and the multihost check must fit into the rest.
 const DEVICES_WAIT_DIVISOR: u32 = 3;
-/// How much of a log's end is searched for the reason of an end, in bytes.
+/// Part of a log's end that is searched for the reason of an exit, in bytes.
 const LAST_WORDS_BYTES_MAX: u64 = 4096;
 
 /// Runs the agent.
@@ -87,7 +87,7 @@ fn run(args: &PoolAgentArgs, settings: &Settings, legs: &dyn LegFiles) -> ExitCo
     }))
 }
 
-/// Writes down what Pacemaker asks of its resource, and what comes of it.
+/// Records the action that Pacemaker runs on its resource, and the result.
 fn recorded(settings: &Settings, action: &str, run: impl FnOnce() -> Exit) -> Exit {
     let Ok(resource) = std::env::var("OCF_RESOURCE_INSTANCE") else {
         return run();
@@ -98,9 +98,9 @@ fn recorded(settings: &Settings, action: &str, run: impl FnOnce() -> Exit) -> Ex
             steps.took(&resource, step);
         }
     };
-    // Of a resource that was deleted only the name is known.
+    // Of a deleted resource only the name is known.
     let is_pool = std::env::var_os("OCF_RESKEY_pool").is_some() || pool_of(&resource).is_some();
-    // Pacemaker asks again and again only for what is here; a probe asks whether it is.
+    // A recurring monitor runs only where the resource is active; a probe checks whether it is.
     let interval_ms = std::env::var("OCF_RESKEY_CRM_meta_interval").unwrap_or_default();
     let is_recurring = interval_ms.parse().is_ok_and(|every: u64| every > 0);
     took(match (is_pool, action) {
@@ -128,7 +128,7 @@ fn run_address(action: &str, settings: &Settings) -> ExitCode {
 }
 
 fn finish(exit: &Exit) -> ExitCode {
-    // Pacemaker may have gone away; there is nobody else to tell.
+    // Pacemaker may be gone; then the result has no receiver.
     let _ = std::io::stdout().write_all(exit.output.as_bytes());
     if let Some(line) = exit.reason_line() {
         telling::log().say(&format!("{line}\n"));
@@ -136,7 +136,7 @@ fn finish(exit: &Exit) -> ExitCode {
     ExitCode::from(exit.code)
 }
 
-/// Pacemaker puts what is written there into its own log, with the time.
+/// Pacemaker copies standard error into its own log, with timestamps.
 fn log_to_stderr() {
     telling::start_log(telling::Style {
         without_time: true,
@@ -144,7 +144,7 @@ fn log_to_stderr() {
     });
 }
 
-/// This program, as the agent sees it.
+/// This binary, as the interface of the agent.
 struct Program<'a> {
     settings: &'a Settings,
     legs: &'a dyn LegFiles,
@@ -155,25 +155,25 @@ struct Program<'a> {
     start: Mutex<Start>,
 }
 
-/// What is different where an appliance is only rehearsed.
+/// Differences in a rehearsal of an appliance.
 #[derive(Clone, Copy, Default)]
 struct Rehearsal<'a> {
-    /// The most that a pool may cache.
+    /// Upper limit of a pool's cache.
     arc_max: Option<ByteCount>,
-    /// Where faults of devices are described.
+    /// Directory with descriptions of device faults.
     leg_faults: Option<&'a Path>,
-    /// Whether the locks of other heads are seen here.
+    /// Whether the locks of other heads are visible here.
     heads_share_kernel: bool,
 }
 
-/// What one step of a start leaves for the next.
+/// State between the steps of a start.
 #[derive(Default)]
 struct Start {
-    /// The disks whose labels were read.
+    /// The disks with labels that were read.
     disks: Vec<PathBuf>,
-    /// Those that do not answer, or not yet.
+    /// Disks that do not respond, or not yet.
     late: Vec<PathBuf>,
-    /// Where the new server's part of the log begins.
+    /// Start of the new server's part of the log.
     log_offset: Option<u64>,
 }
 
@@ -212,8 +212,8 @@ impl Program<'_> {
         }
     }
 
-    /// Whether the labels that can be read say that this host is not the owner of `pool`. A look that a hanging disk
-    /// keeps from the truth must not stop the head that serves it.
+    /// Whether the readable labels show that this host is not the owner of `pool`. False if a hanging disk prevents the
+    /// check: that must not stop the head that serves it.
     fn is_elsewhere(&self, pool: &PoolName) -> bool {
         match self.read_label(pool) {
             Ok(Label::Exported) => true,
@@ -222,7 +222,7 @@ impl Program<'_> {
         }
     }
 
-    /// Has the server of `pool` do something; `None` for a failure is no answer in time.
+    /// Sends a request to the server of `pool`; `None` for a failure is a time-out.
     fn request(
         &self,
         pool: &PoolName,
@@ -237,13 +237,13 @@ impl Program<'_> {
         }
     }
 
-    /// How this head is known in labels of `pool`.
+    /// Identity of this head in labels of `pool`.
     fn own_host(&self, pool: &PoolName) -> HostId {
         let of_this_machine = || HostId::of_this_machine(pool.as_str());
         self.settings.host_id.unwrap_or_else(of_this_machine)
     }
 
-    /// Whether a process of this head had `pool` open since this machine began.
+    /// Whether a process of this head had `pool` open since this host booted.
     fn has_had(&self, pool: &PoolName, noted: Option<&[PathBuf]>) -> bool {
         noted.is_some() || PoolLock::path(&self.socket(pool)).exists()
     }
@@ -261,7 +261,7 @@ impl Program<'_> {
         Ok(disks)
     }
 
-    /// Where the server of `pool` listens.
+    /// Path of the socket of the server of `pool`.
     fn socket(&self, pool: &PoolName) -> PathBuf {
         self.settings.run_dir.join(format!("{pool}.sock"))
     }
@@ -270,7 +270,7 @@ impl Program<'_> {
         self.settings.state_dir.join(format!("{pool}.log"))
     }
 
-    /// The log of a new server; a long one is put aside first.
+    /// The log of a new server; a long one is renamed first.
     fn open_log(&self, pool: &PoolName) -> std::io::Result<File> {
         let path = self.log_path(pool);
         std::fs::create_dir_all(&self.settings.state_dir)?;
@@ -288,7 +288,7 @@ impl PoolProgram for Program<'_> {
         let ping = Request::Server(ServerRequest::Ping);
         match ask::ask(&self.socket(pool), ping, limit) {
             Asked::Answered(Ok(answer)) => {
-                // Another head would wait for the same devices: that is no reason to move the pool.
+                // The cause, missing devices, would be the same on another head: no reason to move the pool.
                 match answer {
                     Answer::Done(done) if done.message != serving(pool) => {
                         tracing::warn!(%pool, "{}", done.message);
@@ -299,9 +299,9 @@ impl PoolProgram for Program<'_> {
             }
             Asked::Answered(Err(failure)) => match failure.kind {
                 FailureKind::Unavailable => Some(Server::Stopping),
-                // It ended, or broke, in the middle of the answer.
+                // The server exited, or failed, in the middle of the response.
                 FailureKind::Unreachable => None,
-                // It has too many askers, or is of another version: it is well.
+                // It has too many clients, or is of another version: it is healthy.
                 _ => Some(Server::Serving),
             },
             Asked::Absent | Asked::Silent => None,
@@ -369,7 +369,7 @@ impl PoolProgram for Program<'_> {
         if !self.has_had(pool, remains.noted) {
             return Ok(());
         }
-        // The leg-server may hold such a disk by now. It lends the disk to nobody before nothing of a server is left there.
+        // The leg-server may have such a disk open. It lends the disk only after all remains of a server are gone there.
         if self.pool(pool).is_ok_and(|pool| pool.has_legs()) {
             return Ok(());
         }
@@ -426,7 +426,7 @@ impl PoolProgram for Program<'_> {
             pool.arc = Some(pool.arc.map_or(max, |arc| arc.min(max)));
         }
         let program =
-            server_program().map_err(|error| format!("find the program that serves: {error}"))?;
+            server_program().map_err(|error| format!("find the server binary: {error}"))?;
         let log = self
             .open_log(name)
             .map_err(|error| format!("open {}: {error}", self.log_path(name).display()))?;
@@ -459,7 +459,7 @@ impl PoolProgram for Program<'_> {
         if let Some(number) = self.settings.host_id {
             command.arg("--host-id").arg(format!("{:08x}", number.0));
         }
-        // A service manager of Pacemaker must not take the server's word for Pacemaker's.
+        // Pacemaker's service manager must not receive notifications of the server as Pacemaker's.
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
             command.env_remove(name);
         }
@@ -488,7 +488,7 @@ impl PoolProgram for Program<'_> {
     }
 
     fn addresses(&self, pool: &PoolName) -> Vec<Address> {
-        // Read for this start a moment ago; without it, addresses come by their own agents.
+        // The file was read for this start just now; without it, addresses are started by their own agents.
         let Ok(appliance) = self.appliance() else {
             return Vec::new();
         };
@@ -522,17 +522,17 @@ impl PoolProgram for Program<'_> {
     }
 }
 
-/// The name of this machine, by which the appliance file knows it.
+/// The name of this host, as in the appliance file.
 fn own_name() -> Result<HeadName, String> {
     let own = labels::host_name().parse();
-    own.map_err(|error| format!("the name of this machine: {error}"))
+    own.map_err(|error| format!("the name of this host: {error}"))
 }
 
 fn has_only_agents(program: &Path) -> bool {
     program.file_name() == Some(OsStr::new(AGENT_PROGRAM))
 }
 
-/// This program, or the one beside it.
+/// This binary, or the one in the same directory.
 fn server_program() -> std::io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(match has_only_agents(&own) {
@@ -541,12 +541,12 @@ fn server_program() -> std::io::Result<PathBuf> {
     })
 }
 
-/// `place` as the option `--search` takes it, in which colons divide places.
+/// `place` as the option `--search` expects it, in which colons separate paths.
 fn joinable(place: &Path) -> String {
     place.to_string_lossy().replace(':', "\\:")
 }
 
-/// The words of the server's command line that follow from the appliance file and the grant.
+/// The arguments of the server that follow from the appliance file and the grant.
 pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) -> Vec<String> {
     let mut words = vec![
         "pool-server".to_owned(),
@@ -554,8 +554,8 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
         "--ready-fd".to_owned(),
         "1".to_owned(),
         "--say-claimed".to_owned(),
-        // Pacemaker has taken the addresses away before it stops the server: no word reaches a
-        // client any more, and waiting for log-outs would only make the pause longer.
+        // Pacemaker has removed the addresses before it stops the server: no message reaches a
+        // client any more, and a wait for log-outs would only prolong the interruption.
         "--drain-timeout".to_owned(),
         "0".to_owned(),
     ];
@@ -590,20 +590,20 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
     }
     add("claims", pool.claims.as_str().to_owned());
     match grant.basis() {
-        // The server proves it itself, by the label and the locks on the devices; with legs, members promise nothing while an
+        // The server itself proves it, by the label and the locks on the devices; with legs, members make no promise while an
         // owner is there.
         Basis::Exported | Basis::SameHost => {}
-        // Proof about one head is no proof about whoever a label may name a moment later.
+        // A proof about one head does not cover a different owner that a label may name later.
         Basis::Fenced { head } => add("fenced-owner", head.to_string()),
         Basis::Stopped { head } => add("stopped-owner", head.to_string()),
         Basis::Watched if pool.has_legs() => {}
-        // The import waits for signs of life.
+        // The import checks for multihost heartbeats.
         Basis::Watched => words.push("--watch-for-owner".to_owned()),
     }
     words
 }
 
-/// The failure and the advice at the end of a log, as the program prints them.
+/// The failure and the advice at the end of a log, as the binary prints them.
 fn last_words_in(log: &str) -> Option<String> {
     const MARK: &str = "bulkhead: ";
     let lines: Vec<&str> = log.lines().collect();
@@ -689,7 +689,7 @@ mod tests {
                 words.windows(2).any(|two| two == ["--legs", LEGS_PATH]),
                 "{words:?}"
             );
-            // A fence ends the leg-server, too. That a server has stopped does not, so it is no vote of that head.
+            // A fence stops the leg-server, too. A stopped server does not, so it is no vote of that head.
             for option in ["--fenced-owner", "--stopped-owner"] {
                 let ends = words.ends_with(&[option, "left"].map(str::to_owned));
                 assert_eq!(ends, said == Some(option), "{words:?}");

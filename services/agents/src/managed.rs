@@ -1,5 +1,5 @@
-//! Keeps commands away from pools that a cluster manages: whoever opens one beside Pacemaker is an owner whom nobody
-//! counts, and another head may be given the pool at the same moment.
+//! Refuses commands for pools that a cluster manages: a command that opens one is an owner outside Pacemaker's
+//! control, and another head may start the pool at the same time.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use units::PoolName;
 
 use cluster::appliance_file;
 
-/// The appliance file of this machine, for commands that do not name one.
+/// The appliance file of this host, for commands that do not name one.
 fn path() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_APPLIANCE");
     named.map_or_else(|| ::appliance::plan::APPLIANCE_PATH.into(), PathBuf::from)
 }
 
-/// The disks that the appliance file lists for `pool`, as far as this machine reaches them by itself; `None` if it describes no
+/// The disks in the appliance file for `pool` that this host reaches directly; `None` if it describes no
 /// such pool.
 pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     let appliance = appliance_file::load(&path()).ok()?;
@@ -30,13 +30,13 @@ pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     Some(disks.unwrap_or_else(|| described.disks.clone()))
 }
 
-/// Passwords and keys of fence devices. No pool server needs them; keys of volumes may lie in the same folder.
+/// Passwords and keys of fence devices. No pool server needs them; keys of volumes may be in the same directory.
 pub fn fence_secrets() -> BTreeSet<PathBuf> {
     let appliance = appliance_file::load(&path());
     appliance.map_or_else(|_| BTreeSet::new(), |file| passwords_required(&file))
 }
 
-/// Refuses to open a pool that the cluster may start meanwhile.
+/// Refuses to open a pool that the cluster may start in the meantime.
 pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
     let standing = || pool_standing(&Local::default(), pool);
     match file() {
@@ -46,11 +46,11 @@ pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
     }
 }
 
-/// The appliance file, if this machine has one; the failure where it is there and cannot be understood.
+/// The appliance file, if this host has one; a failure if it exists and is invalid.
 fn file() -> Result<Option<Appliance>, Failure> {
     match appliance_file::load(&path()) {
         Ok(appliance) => Ok(Some(appliance)),
-        // Who may not read it is not the administrator of a cluster.
+        // A user without read permission is not the administrator of a cluster.
         Err(failure) if matches!(failure.kind, FailureKind::NotFound | FailureKind::Denied) => {
             Ok(None)
         }
@@ -58,7 +58,7 @@ fn file() -> Result<Option<Appliance>, Failure> {
     }
 }
 
-/// Refuses a request by which a pool would end under the cluster, which starts it again, or finds no pool and reports failures on every
+/// Refuses a request that stops a pool outside the cluster's control: the cluster starts it again, or finds no pool and reports failures on every
 /// head. The agent of the cluster exports by a request of its own.
 pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     let destroys = match request {
@@ -70,7 +70,7 @@ pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> R
     let appliance = match file() {
         Ok(appliance) => appliance,
         Err(why) if destroys => return judge_unreadable(pool, standing(), false, &why),
-        // It would open it again by itself, if it runs it.
+        // The cluster, if it runs the pool, opens it again.
         Err(_) => return Ok(()),
     };
     let described = appliance.as_ref().and_then(|file| file.pools.get(pool));
@@ -81,14 +81,14 @@ pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> R
     match destroys {
         true => judge_destroy(pool, standing, described.has_legs()),
         false => {
-            // One that was started beside the cluster is in its way.
+            // A pool that was started outside the cluster is in its way.
             let is_run = is_run_on(&Local::default(), pool, &labels::host_name());
             judge_export(pool, standing, is_run, is_maintenance)
         }
     }
 }
 
-/// The appliance file is there, and does not tell whether the pool is one of the appliance: the cluster alone may know.
+/// The appliance file exists, and does not show whether the pool belongs to the appliance: only the cluster may have it.
 fn judge_unreadable(
     pool: &PoolName,
     standing: PoolStanding,
@@ -101,7 +101,7 @@ fn judge_unreadable(
         PoolStanding::Unknown if is_maintenance => Ok(()),
         PoolStanding::Unknown => {
             let message = format!(
-                "pool {pool} may belong to the appliance, and no Pacemaker answers here: {}",
+                "pool {pool} may belong to the appliance, and no Pacemaker responds here: {}",
                 why.message
             );
             Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
@@ -126,7 +126,7 @@ fn judge_destroy(pool: &PoolName, standing: PoolStanding, has_legs: bool) -> Res
         PoolStanding::Stopped => {
             "the cluster still has it as a resource, which would fail on every head"
         }
-        PoolStanding::Unknown => "it belongs to the appliance, and no Pacemaker answers here",
+        PoolStanding::Unknown => "it belongs to the appliance, and no Pacemaker responds here",
     };
     let then = match has_legs {
         // The members keep the record of such a pool, and no server opens it without its legs.toml.
@@ -158,7 +158,7 @@ fn judge_export(
             ),
         ),
         PoolStanding::Unknown => (
-            "it belongs to the appliance, and no Pacemaker answers here",
+            "it belongs to the appliance, and no Pacemaker responds here",
             "start Pacemaker on this head; if no head is to serve the pool, add --maintenance"
                 .to_owned(),
         ),
@@ -167,7 +167,7 @@ fn judge_export(
     Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice))
 }
 
-/// A pool of the appliance that has no server here. Nothing was asked of the cluster, and no disk was read.
+/// A pool of the appliance without a server here. The cluster is not queried, and no disk is read.
 pub fn not_here(pool: &PoolName) -> Failure {
     let message = format!("pool {pool} is not served here: the cluster decides which head has it");
     Failure::new(FailureKind::NeedsConfirmation, message)
@@ -192,11 +192,11 @@ fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Resul
             ),
         ),
         S::Stopped => refused(
-            "the cluster may be told to start it".to_owned(),
+            "the cluster may start it on request".to_owned(),
             "if it stays stopped until the command is over, add --maintenance".to_owned(),
         ),
         S::Unknown => refused(
-            "it belongs to the appliance, and no Pacemaker answers here".to_owned(),
+            "it belongs to the appliance, and no Pacemaker responds here".to_owned(),
             format!(
                 "run the command on the head that serves it; if no head does, and none will before the command is \
                  over ({stop} on any head that is up), add --maintenance"
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// A typing error in the file opens no pool beside the cluster.
+    /// A typing error in the file opens no pool outside the cluster.
     #[test]
     fn a_pool_is_opened_only_where_the_appliance_file_can_be_read_or_pacemaker_answers() {
         use PoolStanding::{Absent, Managed, Stopped, Unknown};
@@ -250,7 +250,7 @@ mod tests {
         for (standing, is_maintenance, refusal) in [
             (Absent, false, None),
             (Managed, true, Some("the cluster decides")),
-            (Stopped, false, Some("may be told to start it")),
+            (Stopped, false, Some("may start it on request")),
             (Stopped, true, None),
             (Unknown, false, Some("line 3: no such field")),
             (Unknown, true, None),

@@ -1,18 +1,18 @@
-//! Who had a pool of legs last, as far as this head knows. Its disks do not say: they may be stale or dead, or this head has none of
-//! the pool's. This only tells whom the cluster is asked about: that the pool is free, the server finds out from the members itself.
+//! The last owner of a pool with legs, by this head's record. The pool's disks do not show it: they may be stale or dead, or on other heads
+//! only. It only determines the head about which the cluster is queried: the server checks with the members that the pool is free.
 
 use appliance::Appliance;
 use leg_door::LastOwner;
 use takeover::Label;
 use units::HeadName;
 
-/// By the newest record that this head remembers. Of two heads alone it is always the other one, whose vote a fence stands in for: a head
-/// that was away may remember itself, and an export that nobody else knows of is no vote.
+/// By the newest record on this head. For two heads alone it is always the other one, because its fence replaces its vote: a head
+/// that was away may have itself as owner on record, and an export that no other head has on record is no vote.
 pub fn owner(appliance: &Appliance, own: &HeadName, last: LastOwner) -> Label {
     let in_use = |head: Option<&HeadName>| Label::InUse {
         by_this_host: head == Some(own),
         host_name: head.map(HeadName::to_string),
-        // Members promise nothing while an owner is there, so no proof is needed.
+        // Members make no promise while an owner is there, so no proof is needed.
         is_watched: true,
     };
     let mut others = appliance.heads.keys().filter(|name| *name != own);
@@ -43,7 +43,7 @@ mod tests {
     const WITNESS: &str = include_str!("../../../examples/legs-two-heads-witness.toml");
     const THREE: &str = include_str!("../../../examples/legs-three-heads.toml");
 
-    /// Whom `left` asks the cluster about; none if about nobody. Whatever the record says, it may start a server.
+    /// The head that `left` checks with the cluster; none if there is none. Whatever the record, it may start a server.
     fn asked(text: &str, record: Option<Option<u64>>) -> Option<String> {
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let last = match record {

@@ -1,5 +1,5 @@
-//! Whether the kernel of this head still works on requests to the disks of a pool whose server is gone.
-//! Each disk is looked at on a thread of its own: one that hangs must not hold up the agent.
+//! Checks whether the kernel of this head still processes requests to the disks of a pool after its server is gone.
+//! Each disk is checked on its own thread: one that hangs must not hold up the agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use labels::{Device, HostId, Label, LabelState, LockLook};
 use units::PoolName;
 
-/// How long a disk may take to be opened for a look. A healthy one takes microseconds.
+/// Time-out for opening a disk for a check. A healthy one needs microseconds.
 const OPEN_LIMIT: Duration = Duration::from_millis(500);
-/// Pause between the first two looks at a lock; each following one is twice as long.
+/// Pause between the first two checks of a lock; each following one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_micros(250);
 /// The longest of them.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// A disk that does not let the pool go. The sentence is for Pacemaker's log.
+/// A disk that still belongs to the pool. The text is for Pacemaker's log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Kept {
     /// It is locked.
@@ -23,20 +23,20 @@ pub enum Kept {
         "the pool has no server here, but {0} is still locked: the kernel works on requests of one that has ended, or another process has the disk (lslocks names it); until then this head may write, and has to be powered off before the pool starts elsewhere"
     )]
     Locked(PathBuf),
-    /// It cannot be looked at, or not in time.
+    /// It cannot be checked, or not in time.
     #[error(
         "the pool has no server here, but {0} does not tell whether the kernel still works on requests of one that has ended; until then this head may write, and has to be powered off before the pool starts elsewhere"
     )]
     Silent(PathBuf),
 }
 
-/// Whose locks count.
+/// The locks that count.
 #[derive(Clone, Copy, Debug)]
 pub struct Whose<'a> {
-    /// The pool that this head has let go of.
+    /// The pool that this head has released.
     pub pool: &'a PoolName,
-    /// This head, where others share its kernel and their locks are seen here: what is theirs by its label is no
-    /// remains of ours.
+    /// This head, if other heads share its kernel and their locks are visible here: a lock of a disk that is theirs by its label does not
+    /// count.
     pub among_heads: Option<HostId>,
 }
 
@@ -47,7 +47,7 @@ impl Whose<'_> {
         let Some(label) = label else {
             return true;
         };
-        // Such as a disk that another pool of this head has by now.
+        // For example a disk that another pool of this head has by now.
         if label.pool_name != self.pool.as_str() {
             return false;
         }
@@ -57,10 +57,10 @@ impl Whose<'_> {
     }
 }
 
-/// Waits until nobody has any of `disks` locked, at least for a look.
+/// Blocks until no process has any of `disks` locked. Checks each at least once.
 ///
-/// A disk that is not there counts as let go of: the kernel has removed it, and fails what it had to do for it.
-/// Who waited for such a disk would never stop.
+/// A missing disk counts as released: the kernel has removed it, and fails its pending requests.
+/// Otherwise the stop would never complete.
 pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Result<(), Kept> {
     let until = until.max(Instant::now());
     let (sender, receiver) = channel();
@@ -70,7 +70,7 @@ pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Res
         let (pool, among_heads) = (whose.pool.clone(), whose.among_heads);
         let looks = move || {
             let pool = &pool;
-            // Nobody waits any more if it fails: the limit has passed.
+            // A failed send means that the time-out has passed.
             let _ = sender.send((index, is_free(Whose { pool, among_heads }, &disk, until)));
         };
         let spawned = std::thread::Builder::new().name("lock".into()).spawn(looks);
@@ -79,7 +79,7 @@ pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Res
         }
     }
     drop(sender);
-    // A thread that waits ends by itself; what is left then is one that hangs.
+    // A polling thread terminates by itself; a remaining one hangs.
     let last = until + OPEN_LIMIT;
     let silent = |waiting: &[Option<&PathBuf>]| {
         let first = waiting.iter().flatten().next();
@@ -101,7 +101,7 @@ pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Res
     }
 }
 
-/// Whether nobody of this head has `disk` locked any more, at last.
+/// Whether no process of this head has `disk` locked before the deadline.
 fn is_free(whose: Whose<'_>, disk: &Path, until: Instant) -> rustix::io::Result<bool> {
     let Some(look) = LockLook::open(disk)? else {
         tracing::warn!(disk = %disk.display(), "a disk is not there; nothing can be written to it");
@@ -113,7 +113,7 @@ fn is_free(whose: Whose<'_>, disk: &Path, until: Instant) -> rustix::io::Result<
         if Instant::now() >= until && !is_first {
             return Ok(false);
         }
-        // Only the locks that are refused need it.
+        // The label is needed only for a lock that is held.
         if is_first && !whose.may_be_ours(newest_label(disk).as_ref()) {
             return Ok(true);
         }
@@ -152,7 +152,7 @@ mod tests {
         await_release(whose, disks, Instant::now() + patience)
     }
 
-    /// A disk that a process had locked which has ended, and the open file that is left of it.
+    /// A disk that a terminated process had locked, and the open file that is left of it.
     fn remains(folder: &Path) -> (PathBuf, File) {
         let disk = folder.join("disk");
         let left = File::create(&disk).expect("made");
@@ -229,7 +229,7 @@ mod tests {
         let let_go = label("tank", 7, LabelState::Exported);
         let other_pool = label("other", 7, LabelState::Active);
         let own: HostId = "00000007".parse().expect("a number");
-        // Two machines: whoever has locked it runs here, whatever the label says by now.
+        // Two hosts: the process with the lock runs here, whatever the label contains by now.
         for (among_heads, label, expected) in [
             (None, Some(&ours), true),
             (None, Some(&theirs), true),

@@ -1,4 +1,4 @@
-//! The words of the command line: those of `bulkhead agent`, and of `bulkhead-agent`.
+//! The command line of `bulkhead agent` and of `bulkhead-agent`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use units::ByteCount;
 
 use crate::{run, run_address};
 
-/// What the agents do
+/// Run the agents of Pacemaker
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
     /// ocf:bulkhead:pool: start, stop, monitor, meta-data or validate-all
@@ -19,7 +19,7 @@ pub enum AgentCommand {
     /// ocf:bulkhead:address: start, stop, monitor, meta-data or validate-all
     #[command(after_help = "Example:\n  bulkhead agent address meta-data")]
     Address {
-        /// What Pacemaker asks for
+        /// Action that Pacemaker requests
         action: String,
     },
 }
@@ -31,24 +31,24 @@ const EXAMPLES: &str = "Examples:
 Pacemaker runs it through /usr/lib/ocf/resource.d/bulkhead/pool, which `bulkhead appliance apply`
 writes. It names the pool in OCF_RESKEY_pool, and the time limit in OCF_RESKEY_CRM_meta_timeout,
 in milliseconds. The server's log is POOL.log in the state directory.
-`bulkhead-agent pool` is the same in a smaller program, and taken where it is beside this one.
+`bulkhead-agent pool` is the same in a smaller binary, and used if it is in the same directory.
 
 Exit codes are those of OCF 1.1:
-  0   it is as asked; the pool is served
+  0   success; the pool is served
   1   it failed, or the server is neither well nor gone: see ocf-exit-reason on the standard error
   2   this head is not set up for the pool, or the command line is wrong
   3   there is no such action
   6   the parameter pool is missing or is no name of a pool
   7   no process of this head has the pool";
 
-/// Where servers keep their control sockets, unless told otherwise.
+/// Default directory of the servers' control sockets.
 const RUN_DIR: &str = "/run/bulkhead";
-/// Where a machine keeps what outlives a start, unless told otherwise.
+/// Default directory of a host's persistent state.
 const STATE_DIR: &str = "/var/lib/bulkhead";
-/// Where Corosync keeps the key of its cluster.
+/// Path of Corosync's cluster key.
 const CLUSTER_KEY: &str = "/etc/corosync/authkey";
 
-/// Where a head keeps its appliance file, for commands that find it by themselves.
+/// Path of the appliance file, for commands that find it by themselves.
 #[derive(Clone, Debug, Args)]
 pub struct ApplianceFile {
     /// The appliance file
@@ -61,30 +61,30 @@ pub struct ApplianceFile {
     pub file: PathBuf,
 }
 
-/// The words of the agent of a pool
+/// The arguments of the agent of a pool
 #[derive(Debug, Args)]
 pub struct PoolAgentArgs {
-    /// What Pacemaker asks for
+    /// Action that Pacemaker requests
     pub action: String,
     /// The appliance file
     #[command(flatten)]
     pub appliance: ApplianceFile,
-    /// Never let a pool cache more than this, whatever the file says: for rehearsals on smaller
-    /// machines
+    /// Upper limit of a pool's cache, regardless of the file: for rehearsals on smaller
+    /// hosts
     #[arg(long, value_name = "SIZE", env = "BULKHEAD_ARC_SIZE_MAX")]
     pub arc_size_max: Option<ByteCount>,
-    /// For tests only: where POOL.faults says which devices of a pool fail
+    /// For tests only: directory with POOL.faults, which describes the failing devices of a pool
     #[arg(long, value_name = "DIR", env = "BULKHEAD_LEG_FAULTS", hide = true)]
     pub leg_faults: Option<PathBuf>,
-    /// For tests only: other heads run on this kernel, and their locks are seen here
+    /// For tests only: other heads run on this kernel, and their locks are visible here
     #[arg(long, env = "BULKHEAD_HEADS_SHARE_KERNEL", hide = true)]
     pub heads_share_kernel: bool,
 }
 
-/// Where this machine has things
+/// Paths of this host
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Where servers keep their control sockets
+    /// Directory of the servers' control sockets
     #[arg(
         long,
         global = true,
@@ -103,7 +103,7 @@ pub struct Settings {
     )]
     pub state_dir: PathBuf,
     /// The key that the heads of an appliance share: secrets in a pool are sealed with it. Without
-    /// such a file they are sealed with a key of this machine, in the state directory
+    /// such a file they are sealed with a key of this host, in the state directory
     #[arg(
         long,
         global = true,
@@ -112,14 +112,14 @@ pub struct Settings {
         default_value = CLUSTER_KEY
     )]
     pub cluster_key: PathBuf,
-    /// This machine's identity in pool labels, in hex [default: from /etc/machine-id
+    /// This host's identity in pool labels, in hex [default: from /etc/machine-id
     /// and the pool's name]
     #[arg(long, global = true, value_name = "HEX", env = "BULKHEAD_HOST_ID")]
     pub host_id: Option<HostId>,
 }
 
 impl AgentCommand {
-    /// Does it, and says with what to end. `legs`: of this host.
+    /// Runs the agent, and returns its exit code. `legs`: of this host.
     pub fn run(&self, settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
         match self {
             Self::Pool(args) => run(args, settings, legs),

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(early.kind, FailureKind::Busy);
         for (before, head) in [(&two, 2), (&with_witness, 3), (&three, 5)] {
             let refused = with(before, MemberId(head), &file).expect_err("it cannot be");
-            assert!(refused.message.contains("a third head comes to two"));
+            assert!(refused.message.contains("a third head is added to two"));
         }
     }
 
@@ -177,11 +177,11 @@ mod tests {
         let pool = moved.pools.get_mut(&tank()).expect("a pool");
         pool.groups[0].legs[0].path = "/z".into();
         let differs = judge(&known, &moved, "c").expect_err("a disk is another");
-        assert!(differs.contains("something else"), "{differs}");
+        assert!(differs.contains("differs from what"), "{differs}");
         let mut moved = file.clone();
         let pool = moved.pools.get_mut(&tank()).expect("a pool");
         pool.groups[0].legs[2].path = "/z".into();
         let differs = judge(&file, &moved, "c").expect_err("its disk is another");
-        assert!(differs.contains("something else"), "{differs}");
+        assert!(differs.contains("differs from what"), "{differs}");
     }
 }

@@ -123,11 +123,11 @@ impl LegsOfPool {
         };
         if names(&shown, &wish) {
             self.follow_file(&shown, reporter);
-            return Ok(Done::already(told(witness, "remembers", "remember")));
+            return Ok(Done::already(told(witness, "stores", "store")));
         }
         let joining = witness.and_then(|name| file.members.get(name)).map(peer);
         self.change((viewer, reporter), file, &wish, joining)?;
-        Ok(Done::changed(told(witness, "remembers", "remember")))
+        Ok(Done::changed(told(witness, "stores", "store")))
     }
 
     /// Changes the members. A new one receives the record when both heads have agreed.
@@ -385,7 +385,7 @@ mod tests {
         record.lives = (3..14).map(|number| (MemberId(number), 1)).collect();
         assert_eq!(told(&record, 20), Ok(()));
         record.lives.insert(MemberId(14), 1);
-        assert!(told(&record, 20).is_err_and(|why| why.contains("no further one")));
+        assert!(told(&record, 20).is_err_and(|why| why.contains("no room for another")));
         assert_eq!(told(&record, 14), Ok(()));
         assert!(has_room(Some(&record), None).is_ok());
     }
@@ -403,7 +403,7 @@ mod tests {
         let pool = moved.pools.get_mut(&tank()).expect("a pool");
         pool.groups[0].legs[0].path = "/z".into();
         let differs = judge(&moved, "w").expect_err("a disk is another");
-        assert!(differs.message.contains("something else"), "{differs:?}");
+        assert!(differs.message.contains("differs from what"), "{differs:?}");
         let mut others = file.clone();
         others.members.get_mut("w").expect("a witness").fingerprint = file.members["b"].fingerprint;
         let replaced = coming(&others, (&file, path), &tank(), "w");

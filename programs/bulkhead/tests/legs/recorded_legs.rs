@@ -42,7 +42,7 @@ fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
     pair.b.leg_server.kill();
     let (code, said) = records(&pair);
     assert_eq!(code, 8, "{said}");
-    for part in ["b does not answer", "w does not answer"] {
+    for part in ["b does not respond", "w does not respond"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     pair.a.does("volume list --pool tank");
@@ -113,7 +113,7 @@ fn what_cannot_be_meant_is_told_before_anything_is_changed() {
     is_refused_with(&mut pair, &other, &other_typo, 8, &parts);
     let real = pair.witness_fingerprint();
     let shown = format!("the certificate there has the fingerprint {real}");
-    let parts = ["w does not answer", shown.as_str()];
+    let parts = ["w does not respond", shown.as_str()];
     is_refused_with(&mut pair, &real, &"0c".repeat(32), 8, &parts);
     is_recorded(&pair);
 }

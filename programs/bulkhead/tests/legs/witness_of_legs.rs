@@ -74,7 +74,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
         members(&pair.a),
         (vec!["a".into(), "b".into(), "w".into()], vec![])
     );
-    assert!(pair.a.does(ADD).contains("w remembers"), "it is so already");
+    assert!(pair.a.does(ADD).contains("w stores"), "it is so already");
     // The other head is lost. Nobody has to be fenced.
     let mut client = pair.a.client();
     pair.b.leg_server.kill();
@@ -135,7 +135,7 @@ fn the_other_head_takes_over_by_the_witness_that_was_added() {
         let told = pair.b.does("pool status tank");
         unrecorded.is_empty() && !told.contains("that differs for this pool")
     });
-    assert!(pair.b.does(REMOVE).contains("both heads alone remember"));
+    assert!(pair.b.does(REMOVE).contains("both heads alone store"));
     drop(client);
     assert_eq!(server.stop(), 0);
 }
@@ -148,7 +148,7 @@ fn a_change_that_cannot_be_agreed_is_refused_and_nothing_waits_for_it() {
     pair.witness.kill();
     let said = pair.a.fails(ADD);
     assert!(
-        said.contains("nothing was changed") && said.contains("w does not answer"),
+        said.contains("nothing was changed") && said.contains("w does not respond"),
         "{said}"
     );
     pair.start_witness();
@@ -156,7 +156,7 @@ fn a_change_that_cannot_be_agreed_is_refused_and_nothing_waits_for_it() {
         .reconfigure(|text| text.replace("number = 3\n", "number = 4\n"));
     let said = pair.a.fails(ADD);
     assert!(
-        said.contains("leg-server of b has read a configuration"),
+        said.contains("leg-server of b has read a different configuration"),
         "{said}"
     );
     pair.b
