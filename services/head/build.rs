@@ -1,5 +1,5 @@
-//! Takes the built console (`scripts/console.sh`) into the program. Where it was not built the
-//! list is empty, and the head says how to build it.
+//! Embeds the built console (`scripts/console.sh`) into the binary. If it was not built, the
+//! list is empty, and the head serves a page with build instructions.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, PathBuf)>) -> io
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?);
     let built = here.join("../../target/console");
-    // Cargo runs this again when something in the folder changes; a folder that is missing would
-    // have it run every time.
+    // Cargo runs this again when a file in the directory changes. For a missing directory
+    // it would run every time.
     fs::create_dir_all(&built)?;
     let built = built.canonicalize()?;
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! `bulkhead user` and `bulkhead token`: who may use the API and the console. A running head sees
-//! each change at once.
+//! `bulkhead user` and `bulkhead token`: manage the users of the API and the console. A running head
+//! applies each change at once.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ pub struct UserCommand {
     /// The verb.
     #[command(subcommand)]
     pub verb: UserVerb,
-    /// Where accounts are.
+    /// Directory of the accounts.
     #[command(flatten)]
     pub place: HeadPlace,
 }
 
-/// What to do with users.
+/// Actions on users.
 #[derive(Debug, Subcommand)]
 pub enum UserVerb {
     /// Add a user of the API and the console
@@ -36,10 +36,10 @@ pub enum UserVerb {
     Add {
         /// The name
         name: String,
-        /// What they may do: admin, operator or read-only
+        /// Their role: admin, operator or read-only
         #[arg(long)]
         role: Role,
-        /// Where the password is.
+        /// Source of the password.
         #[command(flatten)]
         password: PasswordArgs,
     },
@@ -63,16 +63,16 @@ pub enum UserVerb {
     Passwd {
         /// The name
         name: String,
-        /// Where the password is.
+        /// Source of the password.
         #[command(flatten)]
         password: PasswordArgs,
     },
 }
 
-/// Where a password is.
+/// Source of a password.
 #[derive(Debug, Args)]
 pub struct PasswordArgs {
-    /// File whose first line is the password [default: a prompt, or the standard input]
+    /// File with the password as its first line [default: a prompt, or the standard input]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 }
@@ -83,29 +83,29 @@ pub struct TokenCommand {
     /// The verb.
     #[command(subcommand)]
     pub verb: TokenVerb,
-    /// Where accounts are.
+    /// Directory of the accounts.
     #[command(flatten)]
     pub place: HeadPlace,
 }
 
-/// What to do with tokens.
+/// Actions on tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenVerb {
-    /// Make a token for a program; it is shown once
+    /// Create a token for a script or a service; it is shown once
     #[command(
         after_help = "Examples:\n  bulkhead token create --user anna prometheus --role read-only\n  \
                             bulkhead token create --user anna ansible --expires-days 90"
     )]
     Create {
-        /// What it is for
+        /// Its purpose
         name: String,
-        /// Whose it is
+        /// Its user
         #[arg(long)]
         user: String,
-        /// What may be done with it [default: all that its user may]
+        /// Its role [default: that of its user]
         #[arg(long)]
         role: Option<Role>,
-        /// After how many days it ends [default: never]
+        /// Days until it expires [default: never]
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
         expires_days: Option<u32>,
     },

@@ -1,4 +1,4 @@
-//! Options of `bulkhead head`, and of what it asks of other heads.
+//! Options of `bulkhead head`, and of its requests to other heads.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use agents::ApplianceFile;
 use clap::{Args, Subcommand};
 use units::{HeadName, PoolName};
 
-/// Where the API of a head listens, unless told otherwise.
+/// Default port of a head's API.
 pub const API_PORT: u16 = 7443;
 
 /// Examples of the help.
@@ -24,21 +24,21 @@ Until there is a certificate and a user, only this machine can connect, without 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct HeadCommand {
-    /// What else than to serve.
+    /// The subcommand; serves without one.
     #[command(subcommand)]
     pub verb: Option<HeadVerb>,
-    /// How to serve.
+    /// Options of the server.
     #[command(flatten)]
     pub serve: HeadArgs,
-    /// Where accounts are.
+    /// Directory of the accounts.
     #[command(flatten)]
     pub place: HeadPlace,
 }
 
-/// Where the head keeps what it needs.
+/// The head's own files.
 #[derive(Clone, Debug, Args)]
 pub struct HeadPlace {
-    /// Folder of the head's users, tokens, certificate and audit log
+    /// Directory of the head's users, tokens, certificate and audit log
     #[arg(
         long,
         global = true,
@@ -49,19 +49,19 @@ pub struct HeadPlace {
     pub head_dir: PathBuf,
 }
 
-/// What else than to serve.
+/// Subcommands other than serving.
 #[derive(Debug, Subcommand)]
 pub enum HeadVerb {
-    /// Make a certificate that is signed by itself, or take yours
+    /// Create a self-signed certificate, or install yours
     #[command(after_help = CERTIFICATE_EXAMPLES)]
     Certificate(CertificateArgs),
     /// Print the OpenAPI document of the HTTP API
     #[command(after_help = "Example:\n  bulkhead head openapi > openapi.json")]
     Openapi,
-    /// Show what needs attention, the worst first, and what to do
+    /// Show the alerts, the most severe first, with advice
     #[command(after_help = ALERTS_EXAMPLES)]
     Alerts,
-    /// Perform what stands on the standard input as JSON, for a head
+    /// Perform the JSON request on the standard input, for a head
     #[command(hide = true)]
     Perform,
 }
@@ -70,7 +70,7 @@ const ALERTS_EXAMPLES: &str = "Examples:
   bulkhead head alerts
   bulkhead head alerts --json
 
-It looks by itself, whether `bulkhead head` runs or not. Pools that other heads serve are left out.";
+It checks itself, whether `bulkhead head` runs or not. Pools that other heads serve are left out.";
 
 const CERTIFICATE_EXAMPLES: &str = "Examples:
   bulkhead head certificate
@@ -94,7 +94,7 @@ pub struct CertificateArgs {
     pub key: Option<PathBuf>,
 }
 
-/// How to serve.
+/// Options of the server.
 #[derive(Clone, Debug, Args)]
 pub struct HeadArgs {
     /// Where to listen, once there is a certificate and a user; until then on the loopback at the
@@ -106,7 +106,7 @@ pub struct HeadArgs {
         value_delimiter = ','
     )]
     pub listen: Vec<SocketAddr>,
-    /// The name of this head [default: that of this machine]
+    /// The name of this head [default: the host name]
     #[arg(long, value_name = "HEAD")]
     pub name: Option<String>,
     /// The appliance file; there need be none
@@ -142,7 +142,7 @@ pub struct MoveArgs {
     /// The appliance.
     #[command(flatten)]
     pub appliance: ApplianceFile,
-    /// Also when that head lacks keys of volumes that are served now
+    /// Also if keys of volumes that are served now are missing on that head
     #[arg(long)]
     pub without_keys: bool,
     /// The key that the heads of the appliance recognise each other by; without such a file, that of

@@ -1,4 +1,4 @@
-//! This machine, as the API sees it.
+//! Implements the API for this host.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -35,24 +35,24 @@ use super::sensors::Sensors;
 use super::{cluster_view, console, disks, host_losses, interfaces, logs, safeguards};
 use crate::args::{API_PORT, HeadArgs, MoveArgs};
 
-/// Longest time that a question which opens a pool, or looks for pools, may take.
+/// Time-out of a request that opens a pool, or searches for pools.
 const PERFORM_LIMIT: Duration = Duration::from_secs(600);
-/// Longest time that checking, planning or applying an appliance file may take.
+/// Time-out of checking, planning or applying an appliance file.
 const APPLIANCE_LIMIT: Duration = Duration::from_secs(1800);
-/// Longest time that drills may take.
+/// Time-out of drills.
 const DRILL_LIMIT: Duration = Duration::from_secs(6 * 3600);
-/// Longest time that a server of ours may take to come up.
+/// Time-out for a started server to serve.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// How long a server may be silent that is looked at each second.
+/// Time-out of a server that is polled each second.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
-/// Pause between two looks at a starting server.
+/// Pause between two checks of a starting server.
 const START_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Last words of a server that did not come up, in bytes.
+/// Part of the log of a server that failed to start, in bytes.
 const LAST_WORDS_BYTES: usize = 2000;
-/// There is systemd.
+/// Exists if systemd runs.
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// This machine.
+/// This host.
 pub struct Machine {
     args: HeadArgs,
     common: Common,
@@ -63,7 +63,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A head that was started so.
+    /// A head with these options.
     pub fn new(args: HeadArgs, common: Common) -> Self {
         Self {
             args,
@@ -75,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// The same for a process that looks once.
+    /// The same for a process that checks only once.
     pub fn for_one_look(args: HeadArgs, common: Common) -> Self {
         Self {
             safeguards: safeguards::Watch::once(),
@@ -124,7 +124,7 @@ impl Machine {
         self.ask_server(pool, ping).is_ok()
     }
 
-    /// Starts a server that lives on when this head ends.
+    /// Starts a server that continues to run after this head exits.
     fn start_child(&self, pool: &PoolName) -> Result<(), Failure> {
         let failed = |what: &str, error: &std::io::Error| {
             Failure::new(
@@ -133,7 +133,7 @@ impl Machine {
             )
         };
         std::fs::create_dir_all(&self.common.settings.state_dir)
-            .map_err(|error| failed("make the folder of the log", &error))?;
+            .map_err(|error| failed("create the directory of the log", &error))?;
         let path = self.common.settings.state_dir.join(format!("{pool}.log"));
         let log = std::fs::File::options()
             .create(true)
@@ -162,7 +162,7 @@ impl Machine {
             }
             std::thread::sleep(START_LOOK_INTERVAL);
         }
-        // Somebody has to take note of its end.
+        // Reaps the process when it exits.
         let wait = move || child.wait();
         let _ = std::thread::Builder::new().name("child".into()).spawn(wait);
         Ok(())
@@ -176,12 +176,12 @@ impl Machine {
         match output.code {
             0 => Ok(()),
             _ => Err(Failure::new(FailureKind::Failed, output.complaint())
-                .advise(format!("`journalctl -u {unit}` says more"))),
+                .advise(format!("see `journalctl -u {unit}`"))),
         }
     }
 }
 
-/// The last words in a log.
+/// The end of a log.
 fn end_of(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     let start = bytes.len().saturating_sub(LAST_WORDS_BYTES);
@@ -190,7 +190,7 @@ fn end_of(path: &Path) -> String {
     last.into_iter().rev().collect::<Vec<_>>().join(" ")
 }
 
-/// The file's text: as it was given, or made of its JSON.
+/// The file's text: as given, or converted from its JSON.
 fn text_of(input: &ApplianceInput) -> Result<String, Failure> {
     match (&input.text, &input.appliance) {
         (Some(text), _) => Ok(text.clone()),
@@ -203,7 +203,7 @@ fn text_of(input: &ApplianceInput) -> Result<String, Failure> {
     }
 }
 
-/// TOML has no null: what is null is left out.
+/// TOML has no null: members with null are left out.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(members) => members
@@ -237,7 +237,7 @@ impl Backend for Machine {
     ) -> Result<Answer, Failure> {
         pool_access::refuse(&self.common, pool, &request)?;
         match Client::connect(&sockets::socket(&self.common, pool)) {
-            // What a request's new devices are is remembered where the command line would.
+            // Requests with new devices are recorded by the process that the command line would use.
             Ok(client) if !pool_access::is_remembered(&request) => {
                 client.noted().call(request, progress)
             }
@@ -263,7 +263,7 @@ impl Backend for Machine {
             Answer::Pools(pools) => Ok(pools),
             _ => Err(Failure::new(
                 FailureKind::Failed,
-                "the search answered something else",
+                "the search returned an unexpected response",
             )),
         }
     }
@@ -353,7 +353,7 @@ impl Backend for Machine {
         progress: Progress<'_>,
     ) -> Result<Said<Value>, Failure> {
         let text = text_of(input)?;
-        let failed = Failure::of("keep the file for a moment");
+        let failed = Failure::of("store the file temporarily");
         let folder = tempfile::tempdir().map_err(&failed)?;
         let path = folder.path().join("appliance.toml");
         std::fs::write(&path, &text).map_err(&failed)?;
@@ -379,7 +379,7 @@ impl Backend for Machine {
             return Err(ran.failure());
         }
         if verb == ApplianceVerb::Apply && ran.code != 0 {
-            let message = "the file was not applied: it has errors, or something is in the way";
+            let message = "the file was not applied: it has errors, or cannot be applied now";
             return Err(
                 Failure::new(FailureKind::Failed, message).advise("check it, and look at the plan")
             );
@@ -407,7 +407,7 @@ impl Backend for Machine {
         cancel: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<Value, Failure> {
-        let failed = Failure::of("keep the report for a moment");
+        let failed = Failure::of("store the report temporarily");
         let known = |name: &String| {
             drill_verdict::Drill::ALL
                 .iter()

@@ -1,5 +1,5 @@
-//! What connections of clients lose, by the client's address: the kernel counts it for each connection, and
-//! ss(8) tells.
+//! Packet losses of clients' connections, by the client's address. The kernel counts them for each connection, and
+//! ss(8) prints them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,11 +12,11 @@ use cluster::machine::Machine;
 
 use super::cluster_view;
 
-/// What was told last is given again to who asks sooner: somebody may ask many times a second.
+/// The last result is reused within this interval, for callers that request it many times a second.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// Peers that are counted one by one, for each service.
+/// Peers with individual counts, for each service.
 const PEERS_MAX: usize = 256;
-/// Stands for all further ones.
+/// Name of the sum of all further peers.
 const OTHER: &str = "other";
 /// Our reasons, in the order of [`Counts`].
 const REASONS: [&str; 3] = ["send_repeated", "receive_out_of_order", "receive_dropped"];
@@ -24,7 +24,7 @@ const REASONS: [&str; 3] = ["send_repeated", "receive_out_of_order", "receive_dr
 /// Packets by reason.
 type Counts = [u64; REASONS.len()];
 
-/// What was lost since this program began to look.
+/// Losses since this process started to count.
 #[derive(Default)]
 pub struct Clients {
     state: Mutex<State>,
@@ -37,12 +37,12 @@ struct State {
 }
 
 impl Clients {
-    /// Looks at the connections to these listeners, and tells what was lost by now.
+    /// Reads the connections to these listeners, and returns the losses so far.
     pub fn losses(&self, listeners: &[Listener], machine: &dyn Machine) -> Vec<PeerLosses> {
         let mut state = self.state.lock().expect("no holder panics");
         if state.asked.is_none_or(|at| at.elapsed() >= ASK_INTERVAL) {
             state.asked = Some(Instant::now());
-            // Where nothing is told, the connections are as they were.
+            // Without output of ss, the counts are unchanged.
             if let Some(connections) = connections(listeners, machine) {
                 state.tally.note(&connections);
             }
@@ -58,7 +58,7 @@ struct Connection {
     socket: u64,
     peer: IpAddr,
     service: Cow<'static, str>,
-    /// Since it began.
+    /// Since the connection began.
     counts: Counts,
 }
 
@@ -77,7 +77,7 @@ fn connections(listeners: &[Listener], machine: &dyn Machine) -> Option<Vec<Conn
     )
 }
 
-/// Understands a line of `ss -tinmHOe`: state, two queues, the own address, the peer's, and then words such as
+/// Parses a line of `ss -tinmHOe`: state, two queues, the own address, the peer's, and then words such as
 /// `sk:1a` (in hex), `skmem:(...,d2)`, `retrans:0/5` (now/in all), `rcv_ooopack:3`; a count of 0 is left out.
 fn parse(listeners: &[Listener], line: &str) -> Option<Connection> {
     let mut words = line.split_whitespace().skip(3);
@@ -110,7 +110,7 @@ fn parse(listeners: &[Listener], line: &str) -> Option<Connection> {
     })
 }
 
-/// `10.0.0.1:3260`, `[::ffff:10.0.0.1]:3260` or `[fe80::1]%eth0:3260`; an IPv4 address in one of IPv6 is the former.
+/// `10.0.0.1:3260`, `[::ffff:10.0.0.1]:3260` or `[fe80::1]%eth0:3260`; an IPv4-mapped address becomes IPv4.
 fn address(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.rsplit_once(':')?;
     let address = address.split('%').next()?.trim_matches(['[', ']']);
@@ -121,7 +121,7 @@ fn address(text: &str) -> Option<(IpAddr, u16)> {
 /// Sums that outlive the connections.
 #[derive(Default)]
 struct Tally {
-    /// What each connection had when it was last seen; none before the first look.
+    /// The last counts of each connection; `None` before the first read.
     last: Option<HashMap<u64, Counts>>,
     services: BTreeMap<Cow<'static, str>, BTreeMap<String, Sum>>,
     looks: u64,
@@ -135,8 +135,8 @@ struct Sum {
 }
 
 impl Tally {
-    /// Adds what the connections lost since they were last seen. What those of the first look lost before was
-    /// counted by the program that ran before this one.
+    /// Adds the losses of the connections since the last read. Losses before the first read were
+    /// counted by the previous process.
     fn note(&mut self, connections: &[Connection]) {
         self.looks += 1;
         let last = self.last.take();
@@ -155,8 +155,8 @@ impl Tally {
         self.last = Some(now);
     }
 
-    /// The sum of a peer that is there. Where there is no place for it, it takes that of the peer which is gone for
-    /// longest, and whose sum becomes one of the others'.
+    /// The sum of a connected peer. If there is no free slot, it replaces the peer that has been disconnected
+    /// longest, and adds that peer's sum to [`OTHER`].
     fn sum(&mut self, service: Cow<'static, str>, peer: String) -> &mut Counts {
         let peers = self.services.entry(service).or_default();
         let others = usize::from(peers.contains_key(OTHER));
@@ -194,7 +194,7 @@ impl Tally {
     }
 }
 
-/// The difference; all of it where counting began anew.
+/// The difference, or the new counts if counting restarted.
 fn since(before: Counts, now: Counts) -> Counts {
     let began_anew = now.iter().zip(before).any(|(now, before)| *now < before);
     match began_anew {
@@ -231,7 +231,7 @@ mod tests {
         tally.services.get("nbd")?.get(peer).map(|sum| sum.counts)
     }
 
-    /// As iproute2 6.1 printed them after a link had been down for a moment; and one without losses.
+    /// As iproute2 6.1 printed them after a short outage of a link; and one without losses.
     #[test]
     fn what_the_kernel_counted_is_found_in_the_words_of_ss() {
         let quiet = "ESTAB 0 0 [::1]:10809 [::1]:58252 ino:6144576 sk:1a cgroup:/ <-> \
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(counted(&tally, "10.0.0.1"), Some([14, 1, 4]));
     }
 
-    /// Or each restart of the head would seem to lose again what was lost long ago.
+    /// Otherwise each restart of the head would report old losses again.
     #[test]
     fn what_was_lost_before_the_first_look_is_not_counted() {
         let mut tally = Tally::default();
@@ -306,7 +306,7 @@ mod tests {
         let mut tally = Tally::default();
         tally.note(&[]);
         tally.note(&[connection(9999, "10.9.9.9", [7, 0, 0])]);
-        // As many as there are places, and two more; the one before is gone.
+        // One more than all slots, and one more; the one before is gone.
         let all: Vec<_> = (0..PEERS_MAX + 2)
             .map(|number| connection(number as u64, &address(number), [1, 0, 0]))
             .collect();

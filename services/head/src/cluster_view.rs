@@ -1,4 +1,4 @@
-//! What the appliance file and the cluster say of heads, pools and links.
+//! The state of heads, pools and links by the appliance file and the cluster.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::heartbeats::Heartbeats;
 use super::safeguards;
 use crate::args::HeadArgs;
 
-/// Longest wait for a tool of the cluster or of this machine.
+/// Time-out of a tool of the cluster or of this host.
 const TOOL_WAIT: Duration = Duration::from_secs(5);
 
 /// The name of this head.
@@ -24,7 +24,7 @@ pub fn own_name(args: &HeadArgs) -> String {
     args.name.clone().unwrap_or_else(engine::host_name)
 }
 
-/// What is now.
+/// The present state.
 pub fn look(
     file: &Path,
     own: &str,
@@ -44,7 +44,7 @@ pub fn look(
         }
     };
     let here = Local::default();
-    // Concurrently: each tool waits for another program, and one that hangs must not delay the others.
+    // Concurrently: each tool depends on another process, and one that hangs must not delay the rest.
     let (monitor, links, quorum, device) = std::thread::scope(|scope| {
         let here = &here;
         let monitor = scope.spawn(|| print_of(here, "crm_mon", &["--output-as", "xml"]));
@@ -68,7 +68,7 @@ pub fn look(
         device: device.as_deref(),
     };
     let safeguards = safeguards.look(&appliance, own, printed, api::now_ms());
-    // A Corosync that did not answer just now is not waited for again.
+    // If Corosync has just failed to respond, it is not queried again.
     let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
     let losses = |text: String| heartbeats.losses(&appliance, own, &text);
     Surroundings {
@@ -97,12 +97,12 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
-/// What a program prints; none if it fails.
+/// The output of a command, or `None` if it fails.
 pub fn print_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
     printed(machine, program, arguments, |output| output.code == 0)
 }
 
-/// What a program prints whose exit code is part of its reply: corosync-quorumtool(8) fails without quorum.
+/// The output of a command with an exit code that is part of its reply: corosync-quorumtool(8) fails without quorum.
 fn reply_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
     printed(machine, program, arguments, |output| {
         !output.stdout.is_empty()
@@ -143,7 +143,7 @@ fn of(
     });
     let pools = appliance.pools.iter().map(|(name, pool)| {
         let resource = monitor.and_then(|monitor| resource(monitor, &pool_id(name)));
-        // Pacemaker shows what ran on a lost head as started there.
+        // Pacemaker shows a resource of a lost head as started there.
         let is_up = |head: &&str| !matches!(head_state(monitor, head), "offline" | "unclean");
         let place = PoolPlace {
             served_by: resource.and_then(server).filter(is_up).map(str::to_owned),
@@ -164,7 +164,7 @@ fn of(
     });
     let mut problems = Vec::new();
     if monitor.is_none() && appliance.heads.len() > 1 {
-        problems.push("the cluster does not answer on this head".to_owned());
+        problems.push("the cluster does not respond on this head".to_owned());
     }
     Surroundings {
         appliance: Some(appliance.name.clone()),
@@ -195,7 +195,7 @@ fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
     }
 }
 
-/// What crm_mon says of a resource.
+/// A resource in the output of crm_mon.
 pub fn resource<'a>(monitor: &'a Element, id: &str) -> Option<&'a Element> {
     let resources = &monitor.child("resources")?.children;
     resources.iter().find(|one| one.id() == Some(id))
@@ -215,14 +215,14 @@ pub fn is(element: &Element, attribute: &str) -> bool {
     element.attribute(attribute) == Some("true")
 }
 
-/// The head that Corosync calls by this number.
+/// The head with this Corosync node number.
 pub fn head_by_number(appliance: &Appliance, number: u32) -> Option<&HeadName> {
     let mut heads = appliance.heads.iter();
     let (name, _) = heads.find(|(_, head)| head.number == number)?;
     Some(name)
 }
 
-/// The network of a heartbeat link that Corosync calls by this number.
+/// The network of the heartbeat link with this Corosync number.
 pub fn network_by_heartbeat(appliance: &Appliance, number: u32) -> Option<&NetworkName> {
     let mut networks = appliance.networks.iter();
     let (name, _) =
@@ -230,7 +230,7 @@ pub fn network_by_heartbeat(appliance: &Appliance, number: u32) -> Option<&Netwo
     Some(name)
 }
 
-/// Understands `corosync-cfgtool -n`: for each other node a line `nodeid: N ...`, then a line
+/// Parses `corosync-cfgtool -n`: for each other node a line `nodeid: N ...`, then a line
 /// `LINK: N ... connected ...` for each link.
 fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
     let number = |text: &str| -> Option<u32> {
@@ -265,8 +265,8 @@ fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
     views
 }
 
-/// Adds the links of which Corosync says nothing, such as those to a head that is off: they are there, and
-/// nobody knows how they are.
+/// Adds the links that Corosync does not list, such as those to a head that is off: they exist, in an
+/// unknown state.
 fn with_unseen(appliance: &Appliance, own: &str, mut views: Vec<LinkView>) -> Vec<LinkView> {
     let others = appliance
         .heads

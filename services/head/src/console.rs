@@ -1,17 +1,17 @@
-//! The files of the console, as they were when the program was built (`build.rs`).
+//! The files of the console, embedded at build time (`build.rs`).
 
-/// Their paths in the console, sorted, and what is in them.
+/// Their paths in the console, sorted, and their contents.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/console_files.rs"));
 
-/// Shown where the console was not built.
+/// Served if the console was not built.
 const NOT_BUILT: &str = "<!doctype html>
 <html lang=\"en\"><title>Bulkhead</title>
 <h1>Bulkhead</h1>
-<p>This program was built without its console. <code>make build</code> builds both.</p>
+<p>This binary was built without its console. <code>make build</code> builds both.</p>
 <p>The API is here: <a href=\"/api/v1/openapi.json\">/api/v1/openapi.json</a>.</p>
 ";
 
-/// A file with its type.
+/// A file with its content type.
 pub fn file(path: &str) -> Option<(&'static [u8], &'static str)> {
     if FILES.is_empty() {
         let page = (NOT_BUILT.as_bytes(), "text/html; charset=utf-8");

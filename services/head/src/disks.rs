@@ -1,4 +1,4 @@
-//! Whole disks of this machine, by names that stay, and who uses them.
+//! Whole disks of this host, by persistent names, and their users.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use api::view::DiskView;
 use control::answer::PoolSummary;
 use operations::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk, is_of};
 
-/// Names that stay.
+/// Persistent names.
 const BY_ID: &str = "/dev/disk/by-id";
 
-/// All of them; `pools` tells which are in use.
+/// All disks; `pools` determines which are in use.
 pub fn all(pools: &[PoolSummary]) -> Vec<DiskView> {
     let names = names();
     let mut disks: Vec<DiskView> = Vec::new();
@@ -45,7 +45,7 @@ pub fn all(pools: &[PoolSummary]) -> Vec<DiskView> {
     disks
 }
 
-/// Names that stay, by what they lead to.
+/// Persistent names, by the device that each resolves to.
 fn names() -> BTreeMap<PathBuf, PathBuf> {
     let entries = fs::read_dir(BY_ID).into_iter().flatten().flatten();
     let mut names = BTreeMap::new();

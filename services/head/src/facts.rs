@@ -1,5 +1,5 @@
-//! What only a program with an engine can tell of the head it runs on, for `appliance check`: features of its OpenZFS, what
-//! the pools on its disks need, how long it stands still.
+//! Facts about this head that need an engine, for `appliance check`: features of its OpenZFS, the features of
+//! the pools on its disks, and stalls of the host.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,23 +25,23 @@ use crate::validity;
 
 /// Longest list of disks that is read, in bytes.
 const QUESTION_BYTES_MAX: u64 = 1 << 20;
-/// Before the files for TLS on a line.
+/// Prefix of a line with files for TLS.
 const TLS_QUESTION: &str = "tls ";
-/// How long stalls are looked for. A hypervisor that takes its processors away does it many times
-/// a second; rarer stalls are not found, and a longer test would be waited for by nobody.
+/// Duration of the stall test. A hypervisor that overcommits processors stalls them many times
+/// a second. Rarer stalls are not found, because a longer test would delay the check too much.
 const STALL_TEST: Duration = Duration::from_secs(1);
-/// Longest wait for the servers of pools.
+/// Time-out of the servers of pools.
 const SERVER_WAIT: Duration = Duration::from_secs(3);
-/// What a nap in the test takes.
+/// Length of a sleep in the test.
 const NAP: Duration = Duration::from_millis(1);
-/// No pool is opened, so no label gets this number.
+/// No pool is opened, so this number is in no label.
 const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
-/// Lines of words divided by tabs. Reads paths of disks from the standard input, one a line, and of
-/// files for TLS, divided by tabs, after `tls `; what cannot be read says nothing.
+/// Prints lines of words separated by tabs. Reads paths of disks from the standard input, one a line, and of
+/// files for TLS, separated by tabs, after `tls `. Unreadable files produce no line.
 pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut disks = String::new();
-    // Not text, or no more input: then there are no disks to look at.
+    // Invalid UTF-8, or no input: then there are no disks to check.
     let _ = std::io::stdin()
         .take(QUESTION_BYTES_MAX)
         .read_to_string(&mut disks);
@@ -82,7 +82,7 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
                 let _ = writeln!(lines, "zfs_feature\t{feature}");
             }
         }
-        // What it knows besides is worth telling.
+        // The other facts are printed all the same.
         Err(refused) => {
             let _ = writeln!(lines, "engine_refused\t{}", refused.message);
         }
@@ -90,7 +90,7 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     Ok(lines)
 }
 
-/// By which certificate this head lends its disks. What is there and not understood says nothing.
+/// Fingerprint of the certificate with which this head lends its disks. An invalid file produces no line.
 fn leg_fingerprint(path: &Path) -> Option<String> {
     if !path.exists() {
         return Some("leg_fingerprint\n".to_owned());
@@ -122,8 +122,8 @@ fn tell_tls(lines: &mut String, files: &str) {
     }
 }
 
-/// The files with keys that the pools name which are served here. A server that does not answer
-/// in time says nothing.
+/// The key files of the pools that are served here. A server that does not respond
+/// in time is left out.
 fn key_files(common: &Common) -> BTreeSet<(PoolName, String)> {
     let (sender, answers) = std::sync::mpsc::channel();
     let pools = sockets::served(common);
@@ -152,7 +152,7 @@ fn key_files(common: &Common) -> BTreeSet<(PoolName, String)> {
     found
 }
 
-/// The longest time for which this process wanted to run and was not let.
+/// The longest time for which this process was runnable and did not run.
 fn longest_stall() -> Duration {
     let end = Instant::now() + STALL_TEST;
     let mut longest = Duration::ZERO;

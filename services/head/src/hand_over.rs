@@ -1,4 +1,4 @@
-//! `bulkhead pool move`: has the cluster hand a pool over, and tells what came of it.
+//! `bulkhead pool move`: requests that the cluster move a pool, and reports the result.
 
 use cluster::appliance_file;
 use cluster::machine::Local;
@@ -10,7 +10,7 @@ use pool_access::common::Common;
 use crate::args::MoveArgs;
 use crate::{move_keys, move_legs};
 
-/// Moves the pool and waits until it is served there.
+/// Moves the pool and blocks until it is served there.
 pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
     let appliance = appliance_file::load(&args.appliance.file)?;
     let (pool, head) = (&args.pool, &args.head);
@@ -61,7 +61,7 @@ fn failure(error: &HandOverError) -> Failure {
             "the pool is where the cluster has put it (`crm_mon`); its log is POOL.log in the \
              state directory of {head}"
         )),
-        E::Tool(_) => failure.advise("run it as root on a head whose Pacemaker runs"),
+        E::Tool(_) => failure.advise("run it as root on a head with a running Pacemaker"),
         _ => failure,
     }
 }

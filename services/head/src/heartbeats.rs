@@ -1,4 +1,4 @@
-//! What heartbeats to other heads lose, by head and network, told by corosync-cmapctl(8).
+//! Losses of heartbeats to other heads, by head and network, from corosync-cmapctl(8).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,10 +8,10 @@ use appliance::Appliance;
 
 use super::cluster_view;
 
-/// Before the counters of a link: `stats.knet.node2.link0.down_count (u32) = 1`.
+/// Prefix of the counters of a link: `stats.knet.node2.link0.down_count (u32) = 1`.
 const PREFIX: &str = "stats.knet.node";
 
-/// Pings that were not answered, by head and network.
+/// Unacknowledged pings, by head and network.
 #[derive(Default)]
 pub struct Heartbeats {
     unanswered: Mutex<BTreeMap<(String, String), Unanswered>>,
@@ -32,11 +32,11 @@ impl Counters {
     }
 }
 
-/// Pings over a link that got no answer. One is under way now and then, and some answers come late.
+/// Pings over a link without a pong. One may be in flight at any time, and some pongs arrive late.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
     pings_sent: u64,
-    /// Pings without an answer that are in `count`, or were before the first look.
+    /// Pings without a pong that are in `count`, or predate the first read.
     settled: u64,
     count: u64,
 }
@@ -52,11 +52,11 @@ impl Unanswered {
 
     fn note(&mut self, now: Counters) {
         let missing = now.missing();
-        // Corosync was started again, or answers came late.
+        // Corosync was restarted, or pongs arrived late.
         if now.pings_sent < self.pings_sent || missing < self.settled {
             self.settled = missing;
         }
-        // The last one may still be answered.
+        // The pong of the last one may be pending.
         let lost = missing.saturating_sub(1).saturating_sub(self.settled);
         self.count += lost;
         self.settled += lost;
@@ -65,7 +65,7 @@ impl Unanswered {
 }
 
 impl Heartbeats {
-    /// Notes what Corosync tells of the links of the file, and says what was lost by now.
+    /// Updates the counts from Corosync's statistics of the configured links, and returns the losses so far.
     pub fn losses(&self, appliance: &Appliance, own: &str, text: &str) -> Vec<HeartbeatLosses> {
         let mut unanswered = self.unanswered.lock().expect("no holder panics");
         let links = links(text).into_iter();
@@ -92,7 +92,7 @@ impl Heartbeats {
     }
 }
 
-/// Understands `corosync-cmapctl -m stats`: the counters of each link by the numbers of the node and of the link.
+/// Parses `corosync-cmapctl -m stats`: the counters of each link by the numbers of the node and of the link.
 fn links(text: &str) -> BTreeMap<(u32, u32), Counters> {
     let mut links: BTreeMap<_, Counters> = BTreeMap::new();
     for line in text.lines() {
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The numbers of a link of the lab that was cut for four seconds; some answers came after it was mended.
+    /// The numbers of a link of the lab that was cut for four seconds; some pongs arrived after it was repaired.
     #[test]
     fn pings_over_a_cut_link_are_counted_and_the_count_never_falls() {
         let heartbeats = Heartbeats::default();

@@ -1,4 +1,4 @@
-//! What the protocols of this machine's kernel lost, from its own tables below `/proc/net`.
+//! Losses of the protocols in this host's kernel, from its tables in `/proc/net`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use api::backend::HostLosses;
 
-/// Where the kernel tells.
+/// Directory of the tables.
 const FOLDER: &str = "/proc/net";
 
 /// A table's file and the kernel's name of a counter in it, by our protocol and reason.
@@ -43,7 +43,7 @@ const COUNTERS: &[(&str, &str, &str, &str)] = &[
     ("udp6", "send_buffer_full", "snmp6", "Udp6SndbufErrors"),
 ];
 
-/// What was lost since the machine started. What this kernel does not count is left out.
+/// Losses since boot. Counters that this kernel does not have are left out.
 pub fn counted() -> Vec<HostLosses> {
     let text = |file| fs::read_to_string(Path::new(FOLDER).join(file)).unwrap_or_default();
     of(&text("snmp"), &text("netstat"), &text("snmp6"))
@@ -67,7 +67,7 @@ fn of(snmp: &str, netstat: &str, snmp6: &str) -> Vec<HostLosses> {
     found.collect()
 }
 
-/// A line of names, then one of their values, both behind the same word: `Udp: InErrors RcvbufErrors`, `Udp: 0 3`.
+/// Parses a line of names, then one of their values, with the same prefix: `Udp: InErrors RcvbufErrors`, `Udp: 0 3`.
 fn in_pairs(text: &str) -> HashMap<String, u64> {
     let mut found = HashMap::new();
     let mut lines = text.lines();
@@ -88,7 +88,7 @@ fn in_pairs(text: &str) -> HashMap<String, u64> {
     found
 }
 
-/// A name and its value in each line.
+/// Parses a name and its value in each line.
 fn in_lines(text: &str) -> HashMap<String, u64> {
     let lines = text.lines().filter_map(|line| {
         let (name, value) = line.split_once(char::is_whitespace)?;

@@ -1,4 +1,4 @@
-//! What the kernel counts at this head's interfaces: bytes, and packets that it or the hardware lost.
+//! The kernel's counters of this head's interfaces: bytes, and packets that it or the hardware lost.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use api::backend::InterfaceCounters;
 use appliance::Appliance;
 use units::HeadName;
 
-/// Where the kernel tells.
+/// Directory of the interfaces.
 const INTERFACES: &str = "/sys/class/net";
 /// Names of its counters (Documentation/ABI/testing/sysfs-class-net-statistics) by our reason.
 const LOST: &[(&str, &str)] = &[
@@ -50,7 +50,7 @@ fn all() -> Vec<String> {
     names
 }
 
-/// None for an interface that is not there.
+/// Returns `None` for a missing interface.
 fn read(folder: &Path, interface: String, network: String) -> Option<InterfaceCounters> {
     let counter = |name: &str| -> Option<u64> {
         let text = fs::read_to_string(folder.join("statistics").join(name)).ok()?;

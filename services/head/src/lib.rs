@@ -1,6 +1,6 @@
-//! `bulkhead head`: serves the HTTP API and the console of this machine. It holds no pool itself: servers
-//! are asked over their sockets, and what needs a pool without a server is done by a process of its own
-//! ([`pool_access::child::perform`]), so that nothing that happens to a pool happens to the head.
+//! `bulkhead head`: serves the HTTP API and the console of this host. It holds no pool itself: it sends requests to
+//! servers over their sockets, and runs a separate process for a pool without a server
+//! ([`pool_access::child::perform`]), so that a fault of a pool does not affect the head.
 
 #![forbid(unsafe_code)]
 
@@ -36,14 +36,14 @@ use rendering::Printer;
 
 use self::args::{CertificateArgs, HeadArgs, HeadCommand, HeadVerb};
 
-/// Threads for what may block; further work waits.
+/// Threads for blocking work; further work is queued.
 const BLOCKING_THREADS_MAX: usize = 96;
-/// For how long a service manager that does not listen is told again that the head is ready.
+/// How long the readiness notification to a busy service manager is repeated.
 const READY_LIMIT: Duration = Duration::from_secs(300);
-/// Pause between two looks at where the other heads are.
+/// Interval of updates of the other heads' addresses.
 const PEERS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Performs the command.
+/// Runs the command.
 pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), Failure> {
     let folder = &command.place.head_dir;
     match &command.verb {
@@ -71,7 +71,7 @@ fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure>
     })
 }
 
-/// An alert as people read it, with the time only where it was not seen first just now.
+/// An alert for terminals, with the time unless it was first seen just now.
 fn alert_lines(alert: &api::view::Alert, now_s: u64) -> String {
     let since_s = alert.since_ms.map(|since_ms| since_ms / 1000);
     let since = since_s.filter(|since_s| since_s + 1 < now_s);
@@ -136,7 +136,7 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
     })
 }
 
-/// Says where the API is, to who started us and to the service manager.
+/// Prints the address of the API for the parent process, and notifies the service manager.
 fn announce(address: &str) {
     let line = format!("listening {address}\n");
     telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
@@ -144,7 +144,7 @@ fn announce(address: &str) {
     telling::Supervisor::from_environment().ready_for_good(address, READY_LIMIT);
 }
 
-/// Keeps the addresses of the other heads as the appliance file says, and the key that it was set up with.
+/// Updates the addresses of the other heads from the appliance file, and the key of the heads.
 async fn follow_peers(peers: api::Peers, args: HeadArgs, key: peer_key::PeerKey) {
     loop {
         let (args, own) = (args.clone(), cluster_view::own_name(&args));
@@ -152,7 +152,7 @@ async fn follow_peers(peers: api::Peers, args: HeadArgs, key: peer_key::PeerKey)
         let looked = tokio::task::spawn_blocking(move || (peer_addresses(&args, &own), key.read()));
         if let Ok((heads, key)) = looked.await {
             peers.set_key(key);
-            // While the file cannot be read, the heads are where they were.
+            // While the file cannot be read, the addresses are unchanged.
             if let Some(heads) = heads {
                 peers.set_heads(heads);
             }

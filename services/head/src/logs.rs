@@ -1,4 +1,4 @@
-//! What this head knows of takeovers: what its programs wrote down, and what the logs of Corosync and Pacemaker tell.
+//! The takeovers that this head has records of: by its own processes, and in the logs of Corosync and Pacemaker.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,15 +11,15 @@ use cluster::Steps;
 use takeover::timeline::{Resources, Told, told};
 use units::PoolName;
 
-/// Logs of the cluster, where the generated configuration and Debian's packages have them.
+/// Logs of the cluster, in the paths of the generated configuration and of Debian's packages.
 const CLUSTER_LOGS: &[&str] = &[
     "/var/log/corosync/corosync.log",
     "/var/log/pacemaker/pacemaker.log",
 ];
-/// How much of the end of a log is read, in bytes.
+/// Part of a log's end that is read, in bytes.
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 
-/// Every step of the pool's takeovers that is known here.
+/// All known steps of the pool's takeovers.
 pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) -> Vec<Told> {
     let addresses = appliance.pools.get(pool).map(|pool| &pool.addresses);
     let resources = Resources {
@@ -36,7 +36,7 @@ pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) 
     steps
 }
 
-/// The end of a log in whole lines, and when it was last written, in milliseconds since 1970. None where
+/// The end of a log in whole lines, and its modification time, in milliseconds since 1970. `None` if
 /// there is no such log.
 fn tail(path: &Path) -> Option<(String, u64)> {
     let mut file = File::open(path).ok()?;
@@ -45,7 +45,7 @@ fn tail(path: &Path) -> Option<(String, u64)> {
     let skipped = meta.len().saturating_sub(TAIL_BYTES_MAX);
     file.seek(SeekFrom::Start(skipped)).ok()?;
     let mut bytes = Vec::new();
-    // What is written meanwhile would not fit the time.
+    // Later lines would not match the modification time.
     file.take(meta.len() - skipped)
         .read_to_end(&mut bytes)
         .ok()?;
@@ -72,7 +72,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("corosync.log");
         let mut log = File::create(&path).expect("a log");
-        // Longer than what is read, so that the first line is cut.
+        // Longer than the part that is read, so that the first line is cut.
         let filler = "x".repeat(1000) + "\n";
         for _ in 0..2 * TAIL_BYTES_MAX / 1000 {
             log.write_all(filler.as_bytes()).expect("written");

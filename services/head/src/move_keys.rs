@@ -1,5 +1,5 @@
-//! Whether the head that a pool is about to move to has the keys of its encrypted volumes: a move must not
-//! make volumes unavailable by surprise.
+//! Checks that the head that a pool moves to has the keys of its encrypted volumes, so that a move does
+//! not make volumes unavailable unexpectedly.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,26 +16,26 @@ use units::{HeadName, PoolName};
 
 use crate::peer_key::PeerKey;
 
-/// Longest wait for the other head, which may have to run key programs.
+/// Time-out of the other head, which may have to run key programs.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// Most keys that a failure names.
 const NAMED_MAX: usize = 3;
-/// The keys were not looked for within that time.
-const LATE: &str = "it did not answer in time";
-/// What is known of a volume that is not encrypted.
+/// The check of the keys timed out.
+const LATE: &str = "it did not respond in time";
+/// Encryption of a volume that is not encrypted.
 const PLAIN: &str = "off";
 
-/// How other heads are asked.
+/// How requests reach other heads.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// What they know as well.
+    /// The shared key.
     pub key: PeerKey,
     /// The port of their API.
     pub port: u16,
 }
 
-/// Which of these keys are not to be had on this machine; none if that was not found out by the deadline. No key is
-/// looked for after it.
+/// The keys that are missing on this host; `None` if the check was incomplete at the deadline. No key is
+/// checked after it.
 pub fn missing_here(keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>> {
     let mut missing = Vec::new();
     for key in keys {
@@ -71,8 +71,8 @@ fn look_at(place: &str) -> Result<(), String> {
     found.map(drop).map_err(|error| error.to_string())
 }
 
-/// Refuses a move of `pool` from one head to another that lacks keys. A remark where that could not be found
-/// out.
+/// Refuses a move of `pool` to a head with missing keys. Returns a remark if the check was not
+/// possible.
 pub fn check(
     common: &Common,
     appliance: &Appliance,
@@ -87,12 +87,12 @@ pub fn check(
         Ok(missing) if missing.is_empty() => Ok(None),
         Ok(missing) => Err(refusal(pool, to, &missing)),
         Err(why) => Ok(Some(format!(
-            "whether {to} has its keys was not found out: {why}"
+            "it is unknown whether {to} has its keys: {why}"
         ))),
     }
 }
 
-/// Has `ask` ask other heads, for a bounded time.
+/// Runs `ask` with connections to other heads, for a bounded time.
 pub(crate) fn with_peers<T>(
     appliance: &Appliance,
     way: &Way,
@@ -146,7 +146,7 @@ async fn look(
     missing.map_err(|failure| failure.message)
 }
 
-/// Keys without which something that is served now would not be served any more.
+/// Keys of datasets that are served now and would not be served without them.
 fn needed(keys: Vec<KeyView>) -> Vec<KeyView> {
     let is_needed =
         |key: &KeyView| key.loaded && key.shared_with.is_none() && key.encryption != PLAIN;
@@ -163,7 +163,7 @@ fn refusal(pool: &PoolName, to: &HeadName, missing: &[MissingKey]) -> Failure {
         more => format!(", and {more} more"),
     };
     let message = format!(
-        "{to} lacks keys of {pool}, and what they open would not be served there: {}{more}",
+        "keys of {pool} are missing on {to}, and their volumes would not be served there: {}{more}",
         named.join(", ")
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(

@@ -1,4 +1,4 @@
-//! Whether the legs of the head that a pool is about to move to hold everything: without current legs it does not open the pool, and
+//! Checks that the legs of the head that a pool moves to are current: without current legs it does not open the pool, and
 //! clients would lose it for the time of the attempt.
 
 use appliance::Appliance;
@@ -11,7 +11,7 @@ use units::{HeadName, PoolName};
 
 use crate::move_keys::{Way, with_peers};
 
-/// Refuses a move of `pool` from one head to another whose legs lack data. A remark where the state of the legs is unknown.
+/// Refuses a move of `pool` to a head with legs that are not current. Returns a remark if the state of the legs is unknown.
 pub fn check(
     common: &Common,
     appliance: &Appliance,
@@ -72,7 +72,7 @@ fn refuse(
     Err(Failure::new(FailureKind::Unavailable, message).advise(advice))
 }
 
-/// When the leg will be current.
+/// Advice on when the leg will be current.
 fn until(pool: &PoolName, leg: &LegView) -> String {
     match leg.state {
         LegState::Copying => {

@@ -1,6 +1,6 @@
-//! The key by which heads recognise each other. Pool servers cannot read it, so that one that is taken over cannot pass for a head.
+//! The key by which heads authenticate each other. Pool servers cannot read it, so a compromised one cannot impersonate a head.
 //!
-//! `appliance apply` writes it once the program of every head reads it. Until then heads use Corosync's key, as older programs do.
+//! `appliance apply` writes it once the binary of every head reads it. Until then heads use Corosync's key, as older releases do.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use appliance::plan::is_peer_key;
 use pool_access::common::Common;
 
-/// Where it is.
+/// Its paths.
 #[derive(Clone, Debug)]
 pub struct PeerKey {
     own: PathBuf,
@@ -16,7 +16,7 @@ pub struct PeerKey {
 }
 
 impl PeerKey {
-    /// In the file `own`, or in that of the cluster's key where there is no such file.
+    /// In the file `own`, or in that of the cluster's key if there is no such file.
     pub fn new(own: &Path, common: &Common) -> Self {
         Self {
             own: own.to_owned(),
@@ -24,8 +24,8 @@ impl PeerKey {
         }
     }
 
-    /// The key. None if there is none, or if its file cannot be used: then Corosync's key does not stand in for it, which more
-    /// processes can read.
+    /// Returns the key. `None` if there is none, or if its file is unusable: Corosync's key is no fallback then, because more
+    /// processes can read it.
     pub fn read(&self) -> Option<Vec<u8>> {
         let path = self.own.display();
         match std::fs::read(&self.own) {

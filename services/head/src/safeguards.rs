@@ -1,5 +1,5 @@
-//! What a takeover depends on: quorum, the vote of the witness, fence devices, and power-offs that no device has
-//! confirmed. Reads what crm_mon(8), corosync-quorumtool(8) and corosync-qdevice-tool(8) print.
+//! The state of the safeguards of a takeover: quorum, the vote of the witness, fence devices, and power-offs without confirmation
+//! by a device. Reads the output of crm_mon(8), corosync-quorumtool(8) and corosync-qdevice-tool(8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -12,14 +12,14 @@ use control::calendar::from_compact_utc;
 
 use super::cluster_view::{head_by_number, is, resource};
 
-/// A vote that is missing for so long is reported. A membership that forms takes shorter.
+/// Time until a missing vote is reported. A new membership forms faster.
 const VOTE_GRACE_MS: u64 = 10_000;
-/// A fence device that is not started for so long, and has not failed, is reported as never verified.
+/// Time until a fence device that is not started, and has not failed, is reported as unverified.
 const DEVICE_GRACE_MS: u64 = 60_000;
 /// The longest reason that is shown, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
-/// What the tools of the cluster printed; none where a tool failed or was too slow.
+/// The output of the tools of the cluster; `None` if a tool failed or timed out.
 #[derive(Clone, Copy, Default)]
 pub struct Printed<'a> {
     /// `crm_mon --output-as xml`.
@@ -30,11 +30,11 @@ pub struct Printed<'a> {
     pub device: Option<&'a str>,
 }
 
-/// Remembers since when something is wrong.
+/// Stores since when a trouble exists.
 #[derive(Default)]
 pub struct Watch {
     troubles: Mutex<BTreeMap<String, Trouble>>,
-    /// It looks once: what would be reported after a while is reported now.
+    /// For a single check: reports without the delays.
     is_impatient: bool,
 }
 
@@ -44,7 +44,7 @@ struct Trouble {
     why: Option<String>,
 }
 
-/// One look at the troubles that were known before.
+/// One check, with the earlier troubles.
 struct Look<'a> {
     troubles: &'a mut BTreeMap<String, Trouble>,
     now_ms: u64,
@@ -52,7 +52,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// It is wrong, at the latest since now, or since `reported_ms`.
+    /// Notes a trouble, since now at the latest, or since `reported_ms`.
     fn wrong(&mut self, key: String, reported_ms: Option<u64>, why: Option<String>) -> Trouble {
         let now_ms = self.now_ms;
         let since_ms = reported_ms.unwrap_or(now_ms).min(now_ms);
@@ -75,7 +75,7 @@ impl Look<'_> {
 }
 
 impl Watch {
-    /// For a process that looks once.
+    /// For a process that checks only once.
     pub fn once() -> Self {
         Self {
             is_impatient: true,
@@ -83,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// What is now. A tool that printed nothing changes nothing of what was known before.
+    /// The present state. A tool without output leaves its earlier state unchanged.
     pub fn look(
         &self,
         appliance: &Appliance,
@@ -114,7 +114,7 @@ impl Watch {
             no_quorum_since_ms,
             witness: witness(appliance, own, printed, &mut look),
             fence_devices: fence_devices(appliance, printed.monitor, &mut look),
-            // Without quorum nothing is powered off, so that nothing waits for it.
+            // Without quorum no head is powered off, so no operation depends on it.
             power_offs: match has_quorum {
                 Some(false) => Vec::new(),
                 _ => power_offs(appliance, printed.monitor, &mut look),
@@ -132,7 +132,7 @@ fn is_quorate(text: &str) -> Option<bool> {
     value(text, "Quorate").map(|answer| answer == "Yes")
 }
 
-/// The members of the cluster by number, each with whether the witness votes there. Understands the last table of
+/// The members of the cluster by number, each with whether the witness votes there. Parses the last table of
 /// `corosync-quorumtool -s`: `1  1  A,V,NMW left (local)`. There is no third column where no device is registered.
 fn votes(text: &str) -> Vec<(u32, bool)> {
     let mut lines = text.lines().skip_while(|line| !line.contains("Nodeid"));
@@ -193,7 +193,7 @@ fn witness(
     })
 }
 
-/// Heads on which Pacemaker can run something.
+/// Heads on which Pacemaker can run resources.
 fn usable_heads(monitor: &Element) -> BTreeSet<&str> {
     let nodes = monitor.child("nodes").into_iter();
     let nodes = nodes.flat_map(|nodes| &nodes.children);
@@ -264,7 +264,7 @@ fn fence_device(
         look.well(&key);
         return in_state("works", None);
     }
-    // No head is there that would use it.
+    // There is no head that would use it.
     if usable.iter().all(|head| *head == view.head) {
         look.well(&key);
         return in_state("unknown", None);
@@ -334,7 +334,7 @@ fn power_offs(
     views
 }
 
-/// When the attempts ended that failed since a head was last powered off. Newer ones stand first.
+/// End times of the failed attempts since a head was last powered off, newest first.
 fn failed_power_offs(monitor: &Element, head: &str) -> Vec<Option<u64>> {
     let events = monitor.child("fence_history").into_iter();
     let events = events.flat_map(|history| &history.children);
@@ -348,7 +348,7 @@ fn failed_power_offs(monitor: &Element, head: &str) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// Understands `2026-11-28 17:32:17Z` and `2026-11-28 18:32:17 +01:00`; none without a time zone.
+/// Parses `2026-11-28 17:32:17Z` and `2026-11-28 18:32:17 +01:00`; `None` without a time zone.
 fn moment_ms(text: &str) -> Option<u64> {
     let (local, zone) = text.split_at_checked("2026-11-28 17:32:17".len())?;
     let digits = local.replace(['-', ':'], "").replace(' ', "T");

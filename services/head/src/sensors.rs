@@ -1,5 +1,5 @@
-//! Power and temperatures by the BMCs of the appliance file, asked with ipmitool(1) in the background and
-//! rarely: a BMC is slow, and must never be waited for.
+//! Power and temperatures from the BMCs of the appliance file, read with ipmitool(1) in the background and
+//! rarely: a BMC is slow, and must never block a request.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,14 +10,14 @@ use appliance::{Appliance, Privilege};
 use cluster::machine::{Local, Machine};
 use cluster::process::Invocation;
 
-/// How old an answer may be.
+/// Maximum age of a value.
 const AGE_MAX: Duration = Duration::from_secs(60);
-/// Longest wait for a BMC.
+/// Time-out of a BMC.
 const BMC_WAIT: Duration = Duration::from_secs(20);
-/// Sensors that are shown of each head.
+/// Most sensors of each head.
 const SENSORS_MAX: usize = 64;
 
-/// What BMCs said last.
+/// The last values of the BMCs.
 #[derive(Default)]
 pub struct Sensors {
     last: Mutex<Last>,
@@ -30,7 +30,7 @@ struct Last {
 }
 
 impl Sensors {
-    /// What was said last. Has it asked again if that is old.
+    /// The last values. Starts an update if they are old.
     pub fn get(self: &std::sync::Arc<Self>, file: &Path) -> Vec<Sensor> {
         let mut last = self.last.lock().expect("no holder panics");
         if last.asked.is_none_or(|asked| asked.elapsed() > AGE_MAX) {
@@ -43,7 +43,7 @@ impl Sensors {
                 let sensors = ask_all(&appliance, &Local::default());
                 own.last.lock().expect("no holder panics").sensors = sensors;
             };
-            // Where there is no thread, the old ones stay.
+            // Without a thread, the old values stay.
             let _ = std::thread::Builder::new()
                 .name("sensors".into())
                 .spawn(ask);
@@ -81,7 +81,7 @@ fn ask_all(appliance: &Appliance, machine: &dyn Machine) -> Vec<Sensor> {
     sensors
 }
 
-/// Understands `ipmitool -c sdr`: name, value, unit, state, divided by commas.
+/// Parses `ipmitool -c sdr`: name, value, unit, state, separated by commas.
 fn parse(head: &str, text: &str) -> Vec<Sensor> {
     let lines = text.lines().filter_map(|line| {
         let mut words = line.split(',');

@@ -1,4 +1,4 @@
-//! For how long the certificate in a file is valid.
+//! Determines how long the certificate in a file is valid.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use control::calendar::from_compact_utc;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-/// Seconds until the first certificate of a PEM file is valid no more; below zero where it is not valid now.
+/// Seconds until the first certificate of a PEM file expires; negative if it is not valid now.
 pub fn left_s(path: &Path) -> Option<i64> {
     let certificate = CertificateDer::from_pem_file(path).ok()?;
     let (from, until) = certificates::validity(&certificate)?;

@@ -338,7 +338,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     let refused = place.shell("left", "exec bulkhead pool move tank right 2>&1", "");
     let words = told(&refused);
     assert_eq!(refused.status.code(), Some(6), "{words}");
-    for word in ["right lacks keys of tank", KEY, "--without-keys"] {
+    for word in ["keys of tank are missing on right", KEY, "--without-keys"] {
         assert!(words.contains(word), "{word}: {words}");
     }
 
