@@ -11,6 +11,7 @@
 
 mod asking;
 mod bootstrap;
+mod decisions;
 mod lenders;
 mod linked;
 mod proof;

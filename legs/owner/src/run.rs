@@ -15,6 +15,7 @@ use leg_record::{
 use members::{Envelope, Heard, Message, Peer};
 
 use crate::asking::{Asking, Members};
+use crate::decisions;
 use crate::lenders::{Lenders, first_stamp};
 use crate::linked::Halt;
 use crate::linked::Linked;
@@ -459,6 +460,7 @@ impl<S: Side> Decider<S> {
             boot,
             message,
         } = envelope;
+        tracing::trace!(pool, member = from.0, content = ?message, "a message");
         if let Some(linked) = self.asking.linked() {
             linked.note_heard(from, boot);
         }
@@ -471,6 +473,7 @@ impl<S: Side> Decider<S> {
             return Ok(Goes::On);
         };
         if pool != config_pool && !is_about_a_disk {
+            tracing::trace!(pool, member = from.0, "a message about another pool");
             return Ok(Goes::On);
         }
         match message {
@@ -550,6 +553,7 @@ impl<S: Side> Decider<S> {
     }
 
     fn refuse(&self, why: String) -> Goes {
+        decisions::note_refusal(self.config.pool, &why);
         self.common.show(|shown| shown.stage = Stage::Refused(why));
         Goes::ToItsEnd
     }
@@ -628,8 +632,11 @@ impl<S: Side> Decider<S> {
     }
 
     fn handle(&mut self, event: Event) -> Result<Goes, Halt> {
+        decisions::note_event(self.config.pool, &event);
         self.note(&event);
+        let step = self.owner.opening_step();
         let actions = self.owner.handle(&self.config, self.asking.memory(), event);
+        decisions::note_step(self.config.pool, step, self.owner.opening_step());
         for action in actions {
             if self.perform(action)? == Goes::ToItsEnd {
                 return Ok(Goes::ToItsEnd);
@@ -673,6 +680,7 @@ impl<S: Side> Decider<S> {
     }
 
     fn perform(&mut self, action: Action) -> Result<Goes, Halt> {
+        decisions::note_action(self.config.pool, &action);
         if let Some(see) = &self.before_action {
             see(&action);
         }
@@ -973,6 +981,7 @@ impl<S: Side> Decider<S> {
             self.held = held;
         }
         for disk in due {
+            decisions::note_check(record.pool, disk);
             let is_elsewhere = linked.is_some_and(|linked| linked.is_elsewhere(disk));
             let is_given_up = record.stale.get(&disk).is_some_and(|one| one.since == 0);
             let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());

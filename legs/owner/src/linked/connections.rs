@@ -91,11 +91,16 @@ impl Connections {
                 LinkState::Connected(_) => {
                     if self.lost.remove(&member).is_some() {
                         self.is_new = true;
+                        tracing::debug!(pool = self.pool, member = member.0, "a member is back");
                         found.push(member);
                     }
                 }
-                LinkState::Lost(_) | LinkState::Stranger(_) => {
-                    self.lost.entry(member).or_insert(now);
+                LinkState::Lost(why) | LinkState::Stranger(why) => {
+                    let pool = self.pool;
+                    self.lost.entry(member).or_insert_with(|| {
+                        tracing::debug!(pool, member = member.0, why, "a member is lost");
+                        now
+                    });
                 }
             }
         }

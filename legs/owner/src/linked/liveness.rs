@@ -121,6 +121,12 @@ impl Liveness {
         };
         let is_over = is_new_process || self.request.as_ref().is_some_and(is_confirmed);
         if self.other == Some(from) && is_over {
+            let pool = self.pool;
+            tracing::debug!(
+                pool,
+                member = from.0,
+                "a message of that head: an earlier fence does not count"
+            );
             self.forget_request();
         }
     }
@@ -130,6 +136,10 @@ impl Liveness {
         let is_other = self.pulse.as_mut().is_some_and(Pulse::was_frozen);
         let was_frozen = self.awake.was_frozen() || is_other;
         if was_frozen {
+            tracing::debug!(
+                pool = self.pool,
+                "a freeze ends: earlier messages do not count"
+            );
             self.thawed = Some(Instant::now());
             self.forget_request();
         }
@@ -163,11 +173,22 @@ impl Liveness {
             Some(request) if request.is_missed == is_missed => {
                 request.is_true = is_missed
                     && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number);
+                if request.is_true {
+                    let (pool, number) = (self.pool, request.number);
+                    tracing::debug!(
+                        pool,
+                        head = name,
+                        number,
+                        "the requested fence is confirmed"
+                    );
+                }
                 return request.is_true;
             }
             Some(request) => (request.number, request.connections),
             None => (random(), connections),
         };
+        let pool = self.pool;
+        tracing::debug!(pool, head = name, number, is_missed, "a fence is requested");
         self.request = Some(Requested {
             number,
             connections,

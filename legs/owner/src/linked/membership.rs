@@ -109,10 +109,20 @@ impl Membership {
 
     /// Notes a head's digest of its configuration of the pool.
     pub(super) fn has_configuration(&mut self, from: MemberId, digest: Option<[u8; 32]>) {
-        match digest == Some(self.configuration) {
+        let pool = self.config.pool;
+        let is_changed = match digest == Some(self.configuration) {
             true => self.differing.remove(&from),
             false => self.differing.insert(from),
         };
+        if is_changed {
+            let is_same = !self.differing.contains(&from);
+            tracing::debug!(
+                pool,
+                member = from.0,
+                is_same,
+                "the configuration of a head"
+            );
+        }
     }
 
     /// This process has read a new configuration of the pool.

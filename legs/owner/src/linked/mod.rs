@@ -138,6 +138,8 @@ impl Linked {
     /// Applies the record that the member of this head accepted.
     fn follow(&mut self) -> Result<(), Halt> {
         let other = self.membership.follow();
+        let (pool, members) = (self.pool, self.membership.members());
+        tracing::debug!(pool, ?members, ?other, "the members of the record change");
         self.connections.follow(self.membership.members());
         self.liveness.follow(other)
     }
@@ -346,7 +348,17 @@ impl Linked {
 
     /// A lender responded. Returns whether the response matches the last request.
     pub(crate) fn lent(&mut self, from: MemberId, disk: DiskId, answer: LenderAnswer) -> bool {
-        self.membership.lender(disk) == Some(from) && self.questions.lent(disk, answer)
+        let is_it = self.membership.lender(disk) == Some(from) && self.questions.lent(disk, answer);
+        if !is_it {
+            let pool = self.pool;
+            tracing::debug!(
+                pool,
+                leg = disk.0,
+                member = from.0,
+                "an unexpected response is ignored"
+            );
+        }
+        is_it
     }
 
     /// Whether a disk is lent by another head.
@@ -382,6 +394,13 @@ impl Linked {
             self.membership.lender(disk).is_none_or(is_gone)
         });
         self.questions = questions;
+        for (disk, _) in &refused {
+            tracing::debug!(
+                pool = self.pool,
+                leg = disk.0,
+                "a claim is given up: no lender"
+            );
+        }
         refused
     }
 
