@@ -187,6 +187,7 @@ impl Links {
             states(&self.states).get(&to),
             Some((LinkState::Connected(_), _))
         );
+        tracing::trace!(member = to.0, is_connected, ?envelope, "sends a message");
         let queue = self.queues.get(&to).filter(|_| is_connected);
         queue.is_some_and(|(_, queue)| queue.try_send(envelope).is_ok())
     }
@@ -305,10 +306,11 @@ impl Link {
                 pace.wait().await;
                 match heard {
                     Ok(envelope) if envelope.message == Message::Alive => {}
-                    Ok(envelope) => (self.hear)(Heard {
-                        from: self.peer.member,
-                        envelope,
-                    }),
+                    Ok(envelope) => {
+                        let from = self.peer.member;
+                        tracing::trace!(member = from.0, ?envelope, "a message");
+                        (self.hear)(Heard { from, envelope });
+                    }
                     Err(end) => return end,
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError, StoreErrorKind};
-use leg_record::{DiskId, MemberId, Membership, Memory, Request, Version};
+use leg_record::{Answer, DiskId, MemberId, Membership, Memory, Request, Version};
 
 use crate::limits::{KEEP_AGAIN, POOLS_MAX};
 use crate::silence::Silence;
@@ -291,7 +291,10 @@ impl Member {
         };
         match store.handle(self.me, request, (self.serves)(pool)) {
             Ok(None) if store.memory().is_lost() => Some(Message::Silent(Silence::Lost)),
-            Ok(answer) => answer.map(Message::Tell),
+            Ok(answer) => {
+                note_decision(pool, answer.as_ref());
+                answer.map(Message::Tell)
+            }
             Err(error) => {
                 *slot = Slot::after(pool, &error);
                 slot.silence().map(Message::Silent)
@@ -462,6 +465,32 @@ pub fn readmit(folder: &Path, pool: u64, word: Word) -> Result<(), ReadmitError>
     let store = Store::create(folder, pool, Memory::again(word.life));
     store.map_err(|error| ReadmitError::Store(pool, error))?;
     note(folder, pool).map_err(system)
+}
+
+/// Logs the decision on a request. Reads change nothing, and are logged with the messages.
+fn note_decision(pool: u64, answer: Option<&Answer>) {
+    match answer {
+        Some(Answer::Promised { ballot, life, .. }) => {
+            tracing::debug!(pool, term = ballot.epoch, life, "a term is promised");
+        }
+        Some(Answer::Serves(ballot)) => {
+            let term = ballot.epoch;
+            tracing::debug!(pool, term, "a claim is refused: this head serves the pool");
+        }
+        Some(Answer::Accepted(ballot, version)) => {
+            let (term, record) = (ballot.epoch, version.sequence);
+            tracing::debug!(pool, term, record, "a record is accepted");
+        }
+        Some(Answer::Refused { asked, promised }) => {
+            let (term, promised) = (asked.epoch, promised.epoch);
+            tracing::debug!(pool, term, promised, "refused: another term is promised");
+        }
+        Some(Answer::Forgot(_, life)) => {
+            tracing::debug!(pool, life, "this member has no record and no vote");
+        }
+        Some(Answer::Known(..)) => {}
+        None => tracing::debug!(pool, "a request needs no response, or is ignored"),
+    }
 }
 
 impl Slot {

@@ -280,6 +280,7 @@ impl Server {
         loop {
             let envelope = hear(stream).await?;
             pace.wait().await;
+            tracing::trace!(member = from.0, ?envelope, "a message");
             (self.heard)(from, &envelope);
             match envelope.message {
                 Message::AskLender(..) | Message::LookAt(_) => {
@@ -334,11 +335,17 @@ impl Server {
             let all = all.acquire_owned().await;
             // The member may have disconnected while the claim was queued. It will claim again.
             if answers.is_closed() {
+                tracing::debug!(
+                    pool,
+                    member = from.0,
+                    "a claim is dropped: its connection is closed"
+                );
                 return;
             }
             let asked = tokio::task::spawn_blocking(move || lend(from, &question)).await;
             drop((own, all, waiting));
             if let Ok(Some(message)) = asked {
+                tracing::trace!(pool, member = from.0, content = ?message, "a response of the lender");
                 let answer = Envelope {
                     pool,
                     boot,
