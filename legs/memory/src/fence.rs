@@ -79,6 +79,7 @@ pub fn requested_fence(folder: &Path, pool: u64) -> Option<FenceRequest> {
 ///
 /// An I/O error.
 pub fn confirm_fence(folder: &Path, pool: u64, number: u64) -> io::Result<()> {
+    tracing::debug!(pool, number, "a requested fence is confirmed");
     put(
         &path(folder, pool, "confirmed"),
         &format!("{number:016x}\n"),

@@ -153,6 +153,8 @@ impl Store {
             _lock: lock,
         };
         store.write(&store.memory.clone())?;
+        let (path, life) = (path.display(), store.memory.life);
+        tracing::debug!(%path, life, "the file of a member is created");
         Ok(store)
     }
 
@@ -175,6 +177,7 @@ impl Store {
         let store = Self::open(folder, pool)?;
         let written = store.write(&store.memory);
         written.map_err(|error| Cause::from(error).at(&store.path))?;
+        tracing::debug!(path = %store.path.display(), "the file of a member is writable again");
         Ok(store)
     }
 
@@ -220,8 +223,13 @@ impl Store {
         if let Some(memory) = reply.write {
             if let Err(cause) = self.write(&memory) {
                 self.is_doubtful = true;
+                let path = self.path.display();
+                tracing::debug!(%path, error = %cause, "a write failed: no more responses");
                 return Err(Cause::from(cause).at(&self.path));
             }
+            let record = memory.accepted.as_ref().map(Record::version);
+            let (path, term) = (self.path.display(), memory.promised.epoch);
+            tracing::debug!(%path, term, ?record, "a new state is durable");
             self.memory = memory;
         }
         Ok(reply.answer)

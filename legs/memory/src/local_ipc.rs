@@ -35,7 +35,13 @@ fn owner_path(folder: &Path, pool: u64) -> PathBuf {
 ///
 /// Another process owns the pool, or an I/O error.
 pub fn own(folder: &Path, pool: u64) -> io::Result<File> {
-    crate::lock_file(&owner_path(folder, pool))
+    let locked = crate::lock_file(&owner_path(folder, pool));
+    tracing::debug!(
+        pool,
+        is_owned = locked.is_ok(),
+        "this process claims the pool here"
+    );
+    locked
 }
 
 /// Whether a process of this host owns the pool. True if that cannot be determined.
@@ -61,6 +67,13 @@ pub fn note_heard(folder: &Path, pool: u64, boot: u64, memory: &Memory) -> io::R
     let new = path.with_extension("heard.new");
     let mut bytes = boot.to_le_bytes().to_vec();
     bytes.extend(encode_memory(memory));
+    let record = memory.accepted.as_ref().map(|record| record.version());
+    tracing::debug!(
+        pool,
+        term = memory.promised.epoch,
+        ?record,
+        "the other head's state"
+    );
     // Not durable: it is only valid for this process.
     std::fs::write(&new, bytes)?;
     std::fs::rename(&new, &path)

@@ -108,6 +108,7 @@ impl Heart {
     ///
     /// As [`beat`](Self::beat).
     pub fn froze(&mut self) -> io::Result<()> {
+        tracing::debug!("the beats restart: earlier messages do not count");
         self.freezes = self.freezes.wrapping_add(1);
         self.beat()
     }
