@@ -392,6 +392,7 @@ impl MultiHeadSide {
         self.multi_head
             .connect(disk, CONNECT_WAIT, move |event| match event {
                 Event::Lost => {
+                    tracing::debug!(leg = disk.0, "the connection to a leg is lost");
                     reporter.link_lost(disk, barrier::flushed_group(numbers.leg(disk)));
                 }
                 Event::Failed(remote_leg::LegError::Closed) => {}
@@ -429,6 +430,8 @@ impl MultiHeadSide {
                     .iter()
                     .all(|(one, of)| (*one == named) == (*of == number));
                 if !is_itself || !is_alone {
+                    let (pool, leg) = (&self.multi_head.pool, disk.0);
+                    tracing::debug!(%pool, leg, is_itself, is_alone, "labels and file differ");
                     return Err(format!(
                         "{} is another disk of pool {} by its label than by legs.toml: two disks have each other's number there, or each other's \
                          path. Correct the entries. Nothing was written to them",
@@ -505,6 +508,7 @@ impl Side for MultiHeadSide {
         if !self.is_elsewhere(disk) {
             return self.zfs.keep_last(disk);
         }
+        tracing::debug!(pool = %self.multi_head.pool, leg = disk.0, "the last leg is kept");
         barrier::keep_last(self.zfs.0.numbers().leg(disk));
         let (name, head) = (self.name(disk), self.multi_head.lender(disk));
         let addresses = head.map(|head| head.lends).unwrap_or_default();
@@ -552,6 +556,8 @@ impl Side for MultiHeadSide {
     }
 
     fn granted(&self, disk: DiskId, granted: Granted) {
+        let (term, session) = (granted.session.ballot.epoch, granted.session.number);
+        tracing::debug!(pool = %self.multi_head.pool, leg = disk.0, term, session, "a granted session");
         self.multi_head.grant(disk, granted);
     }
 
@@ -563,6 +569,7 @@ impl Side for MultiHeadSide {
             .ok_or("it is on this head")?;
         let leg = slot.leg().ok_or("it was given up")?;
         let (access, _) = self.multi_head.access(disk, CONNECT_WAIT)?;
+        tracing::debug!(pool = %self.multi_head.pool, leg = disk.0, "a leg is resumed");
         let until = Instant::now() + LEG_DEADLINE;
         loop {
             match leg.resume(&access) {

@@ -209,6 +209,7 @@ impl ZfsSide {
                     // Another leg is current by now, or the pool is closed.
                     LastLeg::No => return,
                     LastLeg::LacksNothing if is_usable() => {
+                        tracing::debug!(leg = disk.0, "the last leg is usable again");
                         return side.reporter.leg_usable(disk);
                     }
                     LastLeg::Lacks if is_there() => barrier::begin_anew(&format!(
@@ -371,6 +372,7 @@ impl Side for Watched {
         for disk in current {
             let found = pool_legs::progress(&side.pool, side.leg(*disk));
             if !found.is_ok_and(|found| found.is_written) {
+                tracing::debug!(pool = %side.pool, leg = disk.0, "the library cannot use a leg");
                 barrier::fail_and_wait(side.leg(*disk), LegFailure::Unusable);
             }
         }
@@ -386,10 +388,12 @@ impl Side for Watched {
     }
 
     fn exclude(&self, disk: DiskId, since: u64) {
+        tracing::debug!(pool = %self.0.pool, leg = disk.0, since, "a leg is excluded");
         barrier::exclude(self.0.leg(disk), since);
     }
 
     fn keep_last(&self, disk: DiskId) {
+        tracing::debug!(pool = %self.0.pool, leg = disk.0, "the last leg is not excluded");
         barrier::keep_last(self.0.leg(disk));
         let side = Arc::clone(&self.0);
         let is_there = move || {
@@ -427,10 +431,13 @@ impl Side for Watched {
             // The library would only report that it cannot be used.
             _ => side.is_it(disk)?,
         }
+        tracing::debug!(pool = %side.pool, leg = disk.0, since, beyond, "a resilver begins");
         pool_legs::note_lacking(&side.pool, side.leg(disk), since, true).map_err(text)?;
         barrier::admit(side.leg(disk));
         pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;
         let whole_at = side.await_whole(disk)?;
+        let (pool, leg) = (&side.pool, disk.0);
+        tracing::debug!(%pool, leg, whole_at, since, beyond, "the data of a leg is complete");
         let enough = beyond.max(whole_at + ROOTS_AFTER);
         let mut last = 0;
         loop {
@@ -439,6 +446,7 @@ impl Side for Watched {
             // The flush of a later group covers all copied data, and the groups of the log that were written during the copy.
             match barrier::flushed_group(side.leg(disk)) {
                 Some(group) if group > enough => {
+                    tracing::debug!(%pool, leg, group, "the return of a leg is flushed");
                     return Ok(Completeness {
                         lacks_nothing: true,
                         are_groups_synced: true,
