@@ -42,6 +42,7 @@ pub(crate) fn may_forget(
     let mut records: Vec<Record> = own.collect();
     if let Some(legs) = &legs {
         for (member, memory) in legs.survey(number)? {
+            tracing::debug!(pool = %pool, member = member.0, ?memory, "the state of a member");
             if is_head(legs.file(), member) {
                 return Err(answers(pool, &legs.file().name(member)));
             }
@@ -125,10 +126,19 @@ fn judge(
     may_be_stale: bool,
 ) -> Result<(), Failure> {
     let Some(record) = record.filter(|_| !may_be_stale) else {
+        tracing::debug!(may_be_stale, "the record may be discarded: none is judged");
         return Ok(());
     };
     let config = legs.map(LegsOfPool::config);
     let lacking = lacking(config.as_ref(), record);
+    let (pool, term, number) = (record.pool, record.ballot.epoch, record.sequence);
+    tracing::debug!(
+        pool,
+        term,
+        record = number,
+        ?lacking,
+        "disks that are stale if the record is discarded"
+    );
     if lacking.is_empty() {
         return Ok(());
     }

@@ -155,6 +155,7 @@ impl LegsOfPool {
         let place = |disk| self.multi_head.place(disk);
         let disk = requests::find(&file, &file.pools[name], place, leg)?;
         let known = file.disk_name(disk);
+        tracing::debug!(pool = %self.pool, leg = disk.0, ?request, "a request about a leg");
         match (
             request,
             requests::judge(request, &shown, disk, name, &known)?,

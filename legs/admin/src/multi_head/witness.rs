@@ -72,6 +72,7 @@ impl LegsOfPool {
         let witness = file.membership().witness();
         let witness = witness.and_then(|number| file.member(number)).map(peer);
         let members = file.membership();
+        tracing::debug!(pool = %self.pool, ?members, "the changed configuration is adopted");
         self.has_read(file, reporter);
         if witness.is_some() {
             // The members are unchanged. The witness is connected.
@@ -140,6 +141,7 @@ impl LegsOfPool {
     ) -> Result<(), Failure> {
         let (known, shown) = (self.multi_head.file(), viewer.shown());
         let coming = joining.as_ref().map(|one| one.member);
+        tracing::debug!(pool = %self.pool, ?wish, ?coming, "a change of members is requested");
         has_room(shown.record.as_ref(), coming)?;
         self.do_agree(&file, wish, coming)?;
         if file != *known {
@@ -151,7 +153,9 @@ impl LegsOfPool {
             is_done || now.stage != Stage::Open
         };
         let after = viewer.wait_for(CHANGE_WAIT, is_over);
-        if names(&after, wish) {
+        let is_done = names(&after, wish);
+        tracing::debug!(pool = %self.pool, is_done, "a change of members has ended");
+        if is_done {
             return Ok(());
         }
         reporter.leave_members();
