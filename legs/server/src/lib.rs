@@ -350,6 +350,15 @@ fn answer(
         }
         Message::AskLender(disk, request) => {
             let grant = lender.answer(disk, request, from, from == me)?;
+            let (pool, answer, denial) = (question.pool, grant.answer, grant.denial);
+            tracing::debug!(
+                pool,
+                leg = disk.0,
+                member = from.0,
+                ?answer,
+                ?denial,
+                "a request to the lender"
+            );
             let export = match grant.answer {
                 LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
                 LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
@@ -363,6 +372,14 @@ fn answer(
         }
         Message::LookAt(disk) => {
             let look = lender.look(disk);
+            let (holder, enforced) = (look.holder, look.enforced);
+            tracing::trace!(
+                leg = disk.0,
+                member = from.0,
+                ?holder,
+                ?enforced,
+                "the state of a leg"
+            );
             Some(Message::Looked(Looked {
                 disk,
                 holder: look.holder,

@@ -134,6 +134,12 @@ impl Ear {
             || !state.pools.contains_key(&pool)
             || self.other_of_two(pool) != Some(from)
         {
+            tracing::trace!(
+                pool,
+                member = from.0,
+                ?tag,
+                "a record that does not count is ignored"
+            );
             return;
         }
         let known = state.pools.get(&pool).and_then(Option::as_ref);
@@ -141,6 +147,13 @@ impl Ear {
             return;
         }
         let is_first = known.is_none();
+        let term = memory.promised.epoch;
+        tracing::debug!(
+            pool,
+            member = from.0,
+            term,
+            "the other head has a new record"
+        );
         match leg_memory::note_heard(&self.folder, pool, boot, &memory) {
             Ok(()) => {
                 if is_first {
@@ -156,6 +169,7 @@ impl Ear {
 
     /// Removes all received state. Returns whether that is complete.
     fn forget(&self) -> bool {
+        tracing::debug!("the records of the other head are removed");
         let mut state = self.state();
         state.number = state.number.wrapping_add(1);
         let mut is_done = true;
