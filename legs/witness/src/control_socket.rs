@@ -205,7 +205,16 @@ fn readmitted(member: &Member, pool: u64, is_replaced: bool) -> anyhow::Result<(
         life: life.max(1),
         is_replaced,
     };
-    Ok(member.readmit(pool, word)?)
+    let readmitted = member.readmit(pool, word);
+    let is_done = readmitted.is_ok();
+    tracing::debug!(
+        pool,
+        life = word.life,
+        is_replaced,
+        is_done,
+        "a request to readmit"
+    );
+    Ok(readmitted?)
 }
 
 fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
