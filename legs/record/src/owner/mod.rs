@@ -604,9 +604,6 @@ mod tests {
         let (first, again) = (asked(&first), asked(&again));
         assert_eq!(first.len(), 2);
         assert_eq!(again.len(), 2);
-        assert!(
-            again[0].1 > first[0].1,
-            "earlier responses do not count"
-        );
+        assert!(again[0].1 > first[0].1, "earlier responses do not count");
     }
 }
