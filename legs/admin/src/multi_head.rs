@@ -37,7 +37,7 @@ pub struct LegsOfPool {
     path: PathBuf,
     state: PathBuf,
     multi_head: Arc<MultiHead>,
-    /// Of the open pool.
+    /// The side of the open pool.
     side: OnceLock<Arc<MultiHeadSide>>,
     /// Held during a change of the members.
     is_changing: Mutex<()>,
@@ -69,7 +69,7 @@ pub(crate) fn names_no_pool(file: &LegsFile, pool: &PoolName, path: &Path) -> Fa
 }
 
 impl LegsOfPool {
-    /// By the configuration at `path`. Touches no disk.
+    /// Reads the configuration at `path`. Accesses no disk.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl LegsOfPool {
         self.multi_head.record()
     }
 
-    /// Has the engine reach the legs.
+    /// Wraps the driver in the `options` of the engine, so that the engine reaches the legs.
     pub fn install(&self, options: &mut dyn Any) {
         self.multi_head.install(options);
     }

@@ -97,7 +97,7 @@ pub fn judge(
 ///
 /// # Errors
 ///
-/// It does not name that disk, or differs in more.
+/// It does not name that disk, or has other differences.
 pub fn moved(
     known: &LegsFile,
     (read, path): (&LegsFile, &Path),

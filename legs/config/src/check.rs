@@ -6,7 +6,7 @@ use leg_record::RECORD_BYTES_MAX;
 
 use crate::{Group, Kind, LegsFile, Member, Pool};
 
-/// Disks of one pool: a record has room for no more.
+/// Disks of one pool, limited by the size of a record.
 const DISKS_MAX: usize = 1024;
 const _: () = assert!(RECORD_BYTES_MAX > DISKS_MAX * 56, "they fit");
 

@@ -74,7 +74,7 @@ pub struct Pool {
     pub groups: Vec<Group>,
 }
 
-/// Disks that work together.
+/// A group of disks: a top-level device of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {

@@ -83,7 +83,7 @@ pub struct Links {
     runtime: Handle,
     /// Each connection holds a clone; the channel closes when the last connection has ended.
     running: Option<mpsc::Sender<()>>,
-    /// Dropped to end the thread.
+    /// Dropped to stop the thread.
     end: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }

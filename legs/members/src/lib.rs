@@ -1,6 +1,6 @@
 //! The protocol between the members that store the record of a pool's legs: the heads and the witness.
 //!
-//! * [`wire`]: messages as bytes. Decodes anything.
+//! * [`wire`]: encodes and decodes messages. Accepts any input.
 //! * [`Member`]: handles requests for one host. State is durable before the response is sent.
 //! * [`Server`]: accepts connections from the other members. [`Links`]: connects to them.
 //!

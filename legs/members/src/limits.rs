@@ -9,16 +9,16 @@ pub use takeover::budget::{ACKNOWLEDGE_WAIT, ALIVE_INTERVAL, SILENCE_MAX};
 pub const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
 /// Connections that are not authenticated yet.
 pub const HANDSHAKES_MAX: usize = 32;
-/// As above, from one address.
+/// The same for one address.
 pub const HANDSHAKES_OF_ONE_ADDRESS_MAX: usize = 4;
 /// Time-out of the TLS handshake, and of the greeting after it.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
 /// Connections of one member: one per pool server of its host, and one of its leg-server. A further one closes the oldest, which
 /// may be left over from before a crash.
 pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 64;
-/// Messages that one connection may send in a second, and how many at once.
+/// Messages per second that one connection may send.
 pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
-/// How many messages may come at once before they are slowed down.
+/// Messages that may arrive in a burst before they are throttled.
 pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
 /// Responses that may arrive in a burst before they are throttled: more than one for each disk of the largest pool. The receiver queues
 /// them, and a member with a stolen key must not fill the memory of a head.

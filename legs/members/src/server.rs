@@ -26,7 +26,7 @@ use crate::wire::{Envelope, Message};
 /// Pause after the system has refused to accept: it may be out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// The same end of connections from one address is in the log this often.
+/// The same end of connections from one address is logged at most this often.
 const SAME_END_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A member that may connect.

@@ -1,4 +1,4 @@
-//! Messages as bytes, as `docs/formats/members.md` writes them down.
+//! Encodes and decodes messages, as described in `docs/formats/members.md`.
 
 use leg_record::codec::{Malformed, Reader, Writer};
 use leg_record::{
@@ -141,10 +141,10 @@ pub enum WireError {
     /// Longer than any message.
     #[error("a message of {0} bytes")]
     TooLong(u32),
-    /// Too short, of no kind, or followed by anything.
+    /// Too short, of an unknown kind, or followed by more bytes.
     #[error("a malformed message")]
     Malformed,
-    /// The memory in it.
+    /// The memory in it is invalid.
     #[error("a message with {0}")]
     Memory(#[from] DecodeError),
     /// A record of another pool than the message is about.

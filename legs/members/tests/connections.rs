@@ -292,7 +292,7 @@ fn await_lost(links: &Links, said: &str) -> bool {
     }
 }
 
-/// Such as a cable that is cut: nothing that is sent there is answered.
+/// For example a cut cable: no message that is sent there gets a response.
 #[test]
 fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
     let world = World::new();
@@ -529,7 +529,7 @@ fn all_disks_of_a_large_pool_are_claimed_at_once() {
         let Message::AskLender(disk, LenderRequest::Claim(session)) = question.message else {
             return None;
         };
-        // As a disk that has to make the claim durable.
+        // Simulates a disk that must make the claim durable.
         std::thread::sleep(Duration::from_millis(20));
         Some(refused(disk, session))
     });

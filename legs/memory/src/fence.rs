@@ -3,12 +3,12 @@
 //!
 //! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that identifies the request, the name of the head, and `missed`
 //!   if it sends no messages.
-//! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was looked at, and was later.
+//! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was first seen, and was later.
 //!
 //! The request exists already while messages of the head arrive, because the head may be fenced before its silence is detected. A new request
 //! replaces it when a new process of the head sends a message: so every message of the head precedes a fence that confirms the request.
 //!
-//! Neither outlives its use: a request of an earlier process has another number.
+//! Both are only valid for one process: a request of an earlier one has another number.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1024;
 
-/// A fence that would be a vote.
+/// A request for a fence that would be a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRequest {
     /// Identifies this request.

@@ -24,7 +24,7 @@ struct Out {
     is_asked: bool,
     is_copying: bool,
     returns: Vec<Instant>,
-    /// When it was recalled last.
+    /// Time of the last recall.
     recalled: Option<Instant>,
 }
 
@@ -263,7 +263,7 @@ mod tests {
         assert!(!returns.held(&record, now).is_empty());
     }
 
-    /// The disk came back as often as it may, ten seconds apart, and failed each time.
+    /// The disk returned up to the limit, ten seconds apart, and failed each time.
     fn flapping(begun: Instant) -> (Returns, Record, Instant) {
         let (mut returns, record) = (Returns::default(), degraded());
         let mut now = begun;
@@ -308,7 +308,7 @@ mod tests {
         let (mut returns, record, mut now) = flapping(Instant::now());
         returns.recall(DISK, now);
         assert_eq!(returns.due(&record, now, |_| true), [DISK]);
-        // It fails as often as before: the next recall has to wait.
+        // It fails as often as before: the next recall is postponed.
         for _ in 0..RETURNS_MAX {
             comes_back_and_fails(&mut returns, now);
         }

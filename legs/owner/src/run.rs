@@ -62,7 +62,7 @@ pub enum Failure {
 /// Called with each action before it is performed.
 pub type BeforeAction = Box<dyn Fn(&Action) + Send>;
 
-/// How a pool with legs is owned.
+/// Options of the owner of a pool with legs.
 pub struct Options {
     /// The static configuration.
     pub config: Config,
@@ -102,7 +102,7 @@ pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A pool with legs that this process owns, or is about to.
+/// A pool with legs that this process owns, or is opening.
 pub struct Legs {
     common: Arc<Common>,
     reporter: Reporter,

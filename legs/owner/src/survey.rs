@@ -21,7 +21,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 ///
-/// The system refuses a thread, or the key of this head cannot be used.
+/// The system cannot create a thread, or the key of this head is unusable.
 pub fn survey(
     me: MemberId,
     pool: u64,

@@ -50,7 +50,7 @@ impl LenderAnswer {
 /// Observed state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Observed {
-    /// The start of the lender ([`process_of`]), and which opening of the disk this is.
+    /// The start of the lender ([`process_of`]), with the count of openings of the disk.
     pub incarnation: u64,
     /// The stamp.
     pub mark: Session,
@@ -58,7 +58,7 @@ pub struct Observed {
     pub roots: Roots,
 }
 
-/// Bits of an incarnation that count the openings of a disk, from a random number on.
+/// Bits of an incarnation that count the openings of a disk, starting at a random number.
 const OPENING_BITS: u32 = 16;
 
 /// The common part of all incarnations of one start of a lender.
@@ -113,13 +113,13 @@ pub struct Lender {
     kept: Kept,
     incarnation: u64,
     admitted: Option<Session>,
-    /// It is admitted when the I/O of the one before has ended.
+    /// The pending session. It is admitted when the I/O of the earlier one has ended.
     next: Option<Session>,
     in_flight: u32,
 }
 
 impl Lender {
-    /// A lender that starts. `incarnation`: never used before.
+    /// A lender that starts. `incarnation` must never have been used.
     pub fn start(kept: Kept, incarnation: u64) -> Self {
         Self {
             kept,
@@ -274,7 +274,7 @@ mod tests {
         assert!(lender.takes(session(2, 1), 1));
     }
 
-    /// The disk failed, and its session claims it again.
+    /// The disk failed, and the same session claims it again.
     #[test]
     fn a_disk_that_is_opened_anew_admits_who_waits_and_is_of_another_incarnation() {
         let mut lender = Lender::start(Kept::default(), 1);

@@ -32,7 +32,7 @@ pub struct Memory {
     pub before: Ballot,
     /// The newest record.
     pub accepted: Option<Record>,
-    /// It is known that a quorum had this record.
+    /// The version of the newest record that is known to be committed.
     pub committed: Version,
     /// Random, if the member lost its state before; otherwise 0.
     pub life: u64,
@@ -62,7 +62,7 @@ pub enum Request {
     Join {
         /// Tag of the response.
         tag: Tag,
-        /// The newest one of its owner.
+        /// The newest record of the pool's owner.
         record: Record,
         /// Random, not 0.
         life: u64,
@@ -74,7 +74,7 @@ pub enum Request {
 pub enum Answer {
     /// To a read.
     Known(Tag, Memory),
-    /// It promised, and its own head does not serve the pool.
+    /// The term is promised, and the own head does not serve the pool.
     Promised {
         /// The promised term.
         ballot: Ballot,
@@ -83,11 +83,11 @@ pub enum Answer {
         /// The life in which it promised.
         life: u64,
     },
-    /// Its own head serves the pool.
+    /// The own head serves the pool.
     Serves(Ballot),
     /// It accepted.
     Accepted(Ballot, Version),
-    /// It promised to another term before.
+    /// Another term was promised before.
     Refused {
         /// The requested term.
         asked: Ballot,

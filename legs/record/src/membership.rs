@@ -44,7 +44,7 @@ impl Membership {
         }
     }
 
-    /// The members that have disks.
+    /// The members with disks.
     pub fn heads(&self) -> &[MemberId] {
         match self {
             Self::OneHead(head) => std::slice::from_ref(head),
@@ -172,7 +172,7 @@ impl Config {
         }
     }
 
-    /// The same with these members.
+    /// The same configuration with these members.
     pub(super) fn with(&self, membership: &Membership) -> Cow<'_, Self> {
         match *membership == self.membership {
             true => Cow::Borrowed(self),
@@ -226,7 +226,7 @@ impl Config {
         lenders.any(|lender| lender == Some(self.me)) || !holds(Rule::NoFenceAgainstTheSole)
     }
 
-    /// Whether promises of these members make an owner.
+    /// Whether the promises of these members are enough to own the pool.
     pub fn may_claim(&self, promised: &BTreeSet<MemberId>, by: StandIn) -> bool {
         if !holds(Rule::PromisesOfAQuorum) {
             return promised.contains(&self.me);
@@ -234,7 +234,7 @@ impl Config {
         self.is_quorum(promised, by)
     }
 
-    /// Whether a record that these members accepted is committed.
+    /// Whether a record is committed once these members have accepted it.
     pub fn is_committed(&self, accepted: &BTreeSet<MemberId>, by: StandIn) -> bool {
         if !holds(Rule::CommitByAQuorum) {
             return accepted.contains(&self.me);

@@ -28,7 +28,7 @@ pub struct Ballot {
     pub nonce: u64,
 }
 
-/// One connection of one term to one disk.
+/// A session: one connection of one term to one disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
     /// The term.
@@ -92,14 +92,14 @@ pub struct Stale {
     pub since: u64,
     /// Its stamps.
     pub marks: Marks,
-    /// The last root that is known to be possible there while it has the confirmed stamp. One more may be.
+    /// The last root that may be there while it has the confirmed stamp. One more is possible.
     pub newest: u64,
-    /// A resilver was to begin: with the possible stamp, it may have roots of any later group.
+    /// A resilver was announced: with the possible stamp, it may have roots of any later group.
     pub is_written: bool,
 }
 
 impl Stale {
-    /// Whether a disk with these roots was put back as it was before it became stale.
+    /// Whether a disk with these roots is an image from before it became stale.
     pub fn is_older(&self, roots: Roots) -> bool {
         roots.newest + 1 < self.since
     }

@@ -74,9 +74,9 @@ pub enum Notice {
     },
     /// The last current disk failed. Writes are blocked until it is available.
     LastLeg(DiskId),
-    /// A disk has a history that is not this pool's. It is left alone.
+    /// A disk has a history that is not this pool's. It is not used.
     Divergent(DiskId),
-    /// A change of members was taken back: the other head did not accept it in its time.
+    /// A change of members was taken back: the other head did not accept it in time.
     MembersStay,
     /// A disk returned in a state from before it became stale: it is copied in full.
     OlderImage(DiskId),

@@ -4,10 +4,7 @@
 
 /// A rule that the explorer may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    dead_code,
-    reason = "only the explorer's world checks some rules"
-)]
+#[allow(dead_code, reason = "only the explorer's world checks some rules")]
 pub(super) enum Rule {
     /// A candidate needs promises of a quorum, not of itself alone.
     PromisesOfAQuorum,
@@ -39,7 +36,7 @@ pub(super) enum Rule {
     LegsThatLackStayFailed,
     /// A failed leg returns only through a resilver.
     FailedLegsStayOut,
-    /// The legs that are left after a drop can be read.
+    /// The remaining legs after an exclusion are readable.
     LastLegsStay,
     /// The missing data of a leg begins with the first group that no flush confirmed.
     SinceTheFirstUnconfirmed,
@@ -55,7 +52,7 @@ pub(super) enum Rule {
     ResilversAreOnRecord,
     /// Foreign history is not resilvered.
     ForeignHistoryIsDivergent,
-    /// A stale leg without the root that is surely on it is copied in full.
+    /// A stale leg without a root that was certainly on it is copied in full.
     OlderImagesAreCopied,
     /// A leg is current only after the pool has passed every root that is on it.
     ReturnPassesItsRoots,
@@ -79,13 +76,13 @@ pub(super) enum Rule {
     PromisesOfThisLife,
     /// A head that the newest record leaves out does not open the pool.
     HeadsOpenAsMembers,
-    /// A head goes by the members of the record that its own member accepted, not by its configuration.
+    /// A head applies the members of the record that its own member accepted, not its configuration.
     MembersOfTheRecord,
     /// A change of members is committed by the rules before and after it, and accepted by both heads.
     ChangesNeedBothHeads,
     /// A member that joins begins another life.
     JoiningBeginsALife,
-    /// The life of a witness that left is none to count in again.
+    /// The life of a former witness never counts again.
     LivesAreUsedOnce,
     /// A life that a member reported before a record named a later one does not count.
     LivesAreToldAnew,

@@ -21,12 +21,12 @@ struct Seen {
     carries: String,
     /// The pool of its label.
     pool: Option<String>,
-    /// The number that ZFS gave it there.
+    /// ZFS's number of the device in the label.
     device: Option<u64>,
-    /// The number that ZFS gave that pool, and the transaction group of the label.
+    /// ZFS's number of the pool, and the transaction group of the label.
     pool_guid: Option<u64>,
     txg: Option<u64>,
-    /// The number of the record of its legs that its label names; none of a pool that was destroyed.
+    /// The number of the record of its legs in the label; none for a destroyed pool.
     record: Option<u64>,
     /// Smallest size in bytes of a mirror disk or a replacement.
     least_bytes: Option<u64>,

@@ -54,7 +54,7 @@ pub struct Status {
 #[derive(Debug, Serialize, Deserialize)]
 struct Pool {
     number: u64,
-    /// Of the newest record.
+    /// Epoch of the newest record.
     epoch: Option<u64>,
     /// In that epoch.
     sequence: Option<u64>,
@@ -135,7 +135,7 @@ fn look(member: &Member, server: &Server) -> Status {
     }
 }
 
-/// Opens the socket, in place of one that a killed witness left.
+/// Opens the socket, replacing one that a killed witness left.
 pub fn open(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)

@@ -275,7 +275,7 @@ fn a_kill_at_each_step_of_a_write_takes_back_nothing_that_was_told() {
                 Some(Message::Silent(Silence::Unknown)) => assert!(!told.founded, "{case}"),
                 _ => panic!("{case}"),
             }
-            // strace counts the calls of each thread by itself, and which thread writes depends on the load.
+            // strace counts the calls of each thread separately, and the writing thread depends on the load.
             survived += u32::from(!was_killed);
             if survived == 3 {
                 break;
@@ -360,7 +360,7 @@ fn two_witnesses_do_not_share_a_folder() {
         said.contains("another witness uses this directory"),
         "{said}"
     );
-    // The first one still has its desk.
+    // The first one still has its socket.
     assert!(world.status().contains("witness 3"));
     witness.end();
 }

@@ -129,7 +129,7 @@ fn with_record(
     }
 }
 
-/// The numbers of the pool and of its legs, which the first part wrote down.
+/// The numbers of the pool and of its legs, which the first part wrote to a file.
 fn known() -> (u64, BTreeMap<DiskId, PathBuf>) {
     let text = std::fs::read_to_string(place("known")).expect("written");
     let number = |text: &str| text.parse::<u64>().expect("a number");
@@ -321,7 +321,7 @@ fn a_stale_leg_that_comes_back_alone_is_not_opened() {
     }
 }
 
-/// How a leg goes wrong, and whether it is noticed by reads only.
+/// A kind of failure of a leg, and whether only reads detect it.
 struct Way {
     fault: Fault,
     is_read: bool,
@@ -410,7 +410,7 @@ ways! {
     a_leg_of_which_nothing_can_be_read_is_out_before_a_write_counts: true, reads_fail: true;
 }
 
-/// All data of a device is wrong from now on, but its labels.
+/// Makes all data of a device wrong, except its labels.
 fn rot(path: &std::path::Path) {
     const FRONT: usize = 4 << 20;
     const BACK: usize = 512 << 10;
@@ -603,7 +603,7 @@ fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
             head.faults.set(&place("b"), hangs);
             std::thread::scope(|scope| {
                 scope.spawn(|| write(&volume, BEFORE));
-                // The one that failed first is out.
+                // The leg that failed first is excluded.
                 let is_alone = |shown: &legs::Shown| {
                     let record = shown.record.as_ref();
                     record.is_some_and(|record| record.current.len() == 1)
@@ -624,7 +624,7 @@ fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
     }
 }
 
-/// The process is killed before each action of a life with a leg that fails and returns.
+/// The process is killed before each action, in a run with a leg that fails and returns.
 #[test]
 fn a_crash_before_any_action_loses_nothing() {
     let test = "a_crash_before_any_action_loses_nothing";

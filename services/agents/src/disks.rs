@@ -302,11 +302,11 @@ mod tests {
                 .collect();
             (PathBuf::from(format!("{import}-{txg}")), content)
         };
-        // A copy of an exported pool was passed by the disk, although its label is as new.
+        // The disk has overtaken a copy of an exported pool, although the copy's label is as new.
         let old = copy(1, 5, Exported, &[4, 5]);
         let used = copy(2, 6, Active, &[4, 5, 6, 7]);
         assert_eq!(find_twins(old, used), Ok((6, Active, false)));
-        // Both went on, and one of them was exported: the other one may be in use.
+        // Both were used again, and one of them was exported: the other one may be in use.
         let exported = copy(1, 9, Exported, &[5, 7, 9]);
         let used = copy(2, 9, Active, &[5, 8, 9]);
         assert_eq!(find_twins(exported, used.clone()), Ok((9, Active, false)));

@@ -1,7 +1,7 @@
 //! The agents that Pacemaker runs, `ocf:bulkhead:pool` and `ocf:bulkhead:address`: provides the agent of
 //! the crate `cluster` with access to pools, labels and the control socket, and exits with its result.
 //! It works with every daemon dead: a stop and a monitor need no file, and use the disks only to check
-//! that no request of a server that is gone is under way.
+//! that no request of a former server is in flight.
 //!
 //! Two binaries contain it: `bulkhead-agent`, which contains only the agents, and `bulkhead agent`.
 

@@ -12,7 +12,7 @@ use units::PoolName;
 const OPEN_LIMIT: Duration = Duration::from_millis(500);
 /// Pause between the first two checks of a lock; each following one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_micros(250);
-/// The longest of them.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// A disk that still belongs to the pool. The text is for Pacemaker's log.

@@ -93,7 +93,7 @@ pub struct Settings {
         default_value = RUN_DIR
     )]
     pub run_dir: PathBuf,
-    /// Where the devices of pools were seen last, a hint, since their labels decide; and logs
+    /// Directory of logs, and of hints where the devices of pools were found last; their labels decide
     #[arg(
         long,
         global = true,

@@ -109,7 +109,7 @@ pub struct HeadArgs {
     /// The name of this head [default: the host name]
     #[arg(long, value_name = "HEAD")]
     pub name: Option<String>,
-    /// The appliance file; there need be none
+    /// The appliance file; it need not exist
     #[arg(long, value_name = "FILE", default_value = appliance::plan::APPLIANCE_PATH)]
     pub file: PathBuf,
     /// The key that the heads of the appliance recognise each other by; without such a file, that of
@@ -127,7 +127,7 @@ pub struct HeadArgs {
         default_value = ""
     )]
     pub pool_options: String,
-    /// Where labs of drills keep their files
+    /// Directory of the labs of drills
     #[arg(long, value_name = "DIR", default_value = "/var/lib/bulkhead/lab")]
     pub lab_dir: PathBuf,
 }
@@ -137,7 +137,7 @@ pub struct HeadArgs {
 pub struct MoveArgs {
     /// The pool
     pub pool: PoolName,
-    /// The head that shall serve it
+    /// The head that is to serve it
     pub head: HeadName,
     /// The appliance.
     #[command(flatten)]

@@ -51,10 +51,10 @@ impl Clients {
     }
 }
 
-/// A connection as it is now.
+/// The present state of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Connection {
-    /// The kernel's number of the socket, which no other one gets.
+    /// The kernel's number of the socket, which is unique.
     socket: u64,
     peer: IpAddr,
     service: Cow<'static, str>,
@@ -130,7 +130,7 @@ struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     counts: Counts,
-    /// The last look that saw a connection of this peer.
+    /// The last read that included a connection of this peer.
     seen: u64,
 }
 

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(unanswered(&heartbeats, 320, 299), 20);
         assert_eq!(unanswered(&heartbeats, 341, 326), 20);
         assert_eq!(unanswered(&heartbeats, 351, 326), 29);
-        // Corosync was started again.
+        // Corosync was restarted.
         assert_eq!(unanswered(&heartbeats, 10, 10), 29);
         assert_eq!(unanswered(&heartbeats, 20, 15), 33);
     }

@@ -271,7 +271,7 @@ fn fence_device(
     }
     let trouble = look.wrong(key, None, None);
     match (&trouble.why, look.is_older(&trouble, DEVICE_GRACE_MS)) {
-        // It failed, and is tried again now.
+        // It failed, and is retried now.
         (Some(_), _) => in_state("failed", Some(trouble)),
         (None, true) => in_state("unverified", Some(trouble)),
         (None, false) => in_state("unknown", None),
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!((failed.state.as_str(), failed.level), ("failed", 1));
         assert_eq!(failed.since_ms, Some(NOW_MS - 43_000));
         assert_eq!(failed.why.as_deref(), Some("its monitor failed on right"));
-        // Pacemaker has forgotten the failure, and tries it again.
+        // Pacemaker has removed the failure, and retries the device.
         let again = FAILED.replace("fence-left-bmc_monitor_60000", "other_monitor_60000");
         let trying = look(&again, NOW_MS + 900_000);
         assert_eq!(
@@ -507,7 +507,7 @@ mod tests {
             failed_count: 2,
         };
         assert_eq!(seen.power_offs, [expected]);
-        // The devices that would power the survivor off are of no use to it.
+        // The devices that would power the survivor off are useless to it.
         let right = seen.fence_devices.iter().filter(|one| one.head == "right");
         assert!(right.clone().all(|one| one.state == "unknown"), "{seen:?}");
     }

@@ -1,4 +1,4 @@
-//! A third head is added to a pool that is served. Its legs are attached afterwards, each by itself.
+//! Adds a third head to a pool that is served. Its legs are attached later, one by one.
 
 use std::path::Path;
 

@@ -136,7 +136,7 @@ fn lender_messages() -> Vec<Message> {
     all
 }
 
-/// As the first release wrote them.
+/// As written by the first release.
 #[test]
 fn messages_are_written_byte_for_byte_as_before() {
     let before: Vec<&str> = include_str!("messages.hex").lines().collect();
@@ -238,7 +238,7 @@ fn the_longest_memory_fits() {
     );
 }
 
-/// The bytes of `docs/formats/members.md`, as they were written down.
+/// The example bytes of `docs/formats/members.md`.
 #[test]
 fn the_bytes_are_those_of_the_format() {
     let claim = Request::Claim {

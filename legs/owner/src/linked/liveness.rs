@@ -45,7 +45,7 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// Of pool `pool`, by the files in `folder`. `other`: of two heads alone.
+    /// For pool `pool`, with the files in `folder`. `other`: the other one of two heads alone.
     pub(super) fn start(
         folder: PathBuf,
         pool: u64,
@@ -83,7 +83,7 @@ impl Liveness {
         self.proof
     }
 
-    /// The other one of two heads alone changed.
+    /// The other one of two heads alone has changed.
     pub(super) fn follow(&mut self, other: Option<MemberId>) -> Result<(), Halt> {
         if other == self.other {
             return Ok(());

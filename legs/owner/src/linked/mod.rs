@@ -87,7 +87,7 @@ impl Linked {
         reporter: &Reporter,
     ) -> Result<Self, Failure> {
         let folder = network.folder;
-        // Made by the member of this head, which a person may have forgotten to start.
+        // Created by the member of this head, which may not have been started.
         std::fs::create_dir_all(&folder)
             .map_err(|error| Failure::Side(format!("{}: {error}", folder.display())))?;
         let (pool, other) = (config.pool, config.other_of_two());

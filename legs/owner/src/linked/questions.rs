@@ -79,7 +79,7 @@ impl Questions {
         self.newest.as_ref().and_then(|(_, owner)| *owner)
     }
 
-    /// The term to which the member of this head promised last.
+    /// The last term that the member of this head promised.
     pub(super) fn promised(&self) -> Option<Ballot> {
         self.promised
     }

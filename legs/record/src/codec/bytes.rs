@@ -1,15 +1,15 @@
-//! Reads and writes the parts that records and messages consist of.
+//! Encodes and decodes the fields of records and messages.
 
 use crate::lender::Kept;
 use crate::member::Tag;
 use crate::record::{Ballot, DiskId, MemberId, Session, Version};
 
-/// Too short, or a value that the format does not have.
+/// Too short, or an invalid value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed")]
 pub struct Malformed;
 
-/// CRC32C of both, one after the other.
+/// CRC32C of the header followed by the body.
 pub(super) fn checksum(header: &[u8], body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(header), body)
 }
@@ -19,7 +19,7 @@ pub(super) fn checksum(header: &[u8], body: &[u8]) -> u32 {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// All that was written.
+    /// Returns the encoded bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -29,7 +29,7 @@ impl Writer {
         &self.0
     }
 
-    /// These, as they are.
+    /// Appends these bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
     }
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// There are fewer. The same holds for all that follow.
+    /// Fewer bytes are left. The same applies to all methods below.
     pub fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed)?;
         self.rest = rest;
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// It is another number.
+    /// The byte is neither 0 nor 1.
     pub fn flag(&mut self) -> Result<bool, Malformed> {
         match self.byte()? {
             0 => Ok(false),

@@ -15,7 +15,7 @@ pub const STAMP_BYTES: usize = 68;
 /// Length of a lender's file.
 pub const LENT_BYTES: usize = 60;
 
-/// The stamp on a disk. `sequence`: grows with each writing, so that the newer one of two copies is known.
+/// Encodes the stamp on a disk. `sequence` grows with each write, so that the newer one of two copies is known.
 pub fn encode_stamp(disk: DiskId, sequence: u64, kept: &Kept) -> [u8; STAMP_BYTES] {
     let mut body = Writer::default();
     body.number(disk.0);
@@ -25,7 +25,7 @@ pub fn encode_stamp(disk: DiskId, sequence: u64, kept: &Kept) -> [u8; STAMP_BYTE
     bytes.try_into().expect("as long as its members")
 }
 
-/// The stamp of `disk`, with its sequence, from the beginning of a block. `None`: there is none, it is damaged, or it is of another disk.
+/// Decodes the stamp of `disk`, with its sequence, at the start of a block. `None`: there is none, it is damaged, or of another disk.
 pub fn decode_stamp(block: &[u8], disk: DiskId) -> Option<(u64, Kept)> {
     let mut body = unsealed(STAMP_MAGIC, block.get(..STAMP_BYTES)?).ok()?;
     let is_of_it = body.disk().ok()? == disk;
@@ -33,7 +33,7 @@ pub fn decode_stamp(block: &[u8], disk: DiskId) -> Option<(u64, Kept)> {
     is_of_it.then_some(found)
 }
 
-/// The file that a lender has of a disk.
+/// Encodes a lender's file for a disk.
 pub fn encode_lent(disk: DiskId, kept: &Kept) -> Vec<u8> {
     let mut body = Writer::default();
     body.number(disk.0);
@@ -50,7 +50,7 @@ pub fn decode_lent(bytes: &[u8], disk: DiskId) -> Option<Kept> {
     is_of_it.then_some(kept)
 }
 
-/// Magic, version, checksum of these and of the body, body.
+/// Adds the header: magic, version, checksum of these and of the body.
 fn sealed(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(magic);
@@ -80,7 +80,7 @@ mod tests {
     use crate::codec::hex;
     use crate::record::{Ballot, Session};
 
-    /// As the first release wrote them.
+    /// As written by the first release.
     const STAMP: &str = "42554c4b53544d50010000004799474609000000000000000400000000000000030000000000000007000000000000000300000000000000070000000000000002000000";
     const LENT: &str = "42554c4b4c454e5401000000ba55c7e90500000000000000040000000000000009000000000000000300000000000000090000000000000002000000";
 

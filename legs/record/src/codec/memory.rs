@@ -1,4 +1,4 @@
-//! The record of legs as a member stores it and sends it.
+//! Encodes and decodes the state of a member, with the record of legs, as it is stored and sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -366,7 +366,7 @@ mod tests {
         memory
     }
 
-    /// As the first release with members wrote them.
+    /// As written by the first release with members.
     #[test]
     fn memories_are_written_byte_for_byte_as_before() {
         let mut memories = vec![memory(), Memory::again(9), Memory::default()];
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
     }
 
-    /// The bytes of `docs/formats/leg-record.md`, as they were written down.
+    /// The example bytes of `docs/formats/leg-record.md`.
     #[test]
     fn the_bytes_are_those_of_the_format() {
         let bytes = encode_memory(&Memory {
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(4)));
     }
 
-    /// As a release before wrote it: promised, committed, and a record of disk 1 without an owner.
+    /// As written by an earlier release: promised, committed, and a record of disk 1 without an owner.
     #[test]
     fn a_memory_of_version_1_is_read() {
         let mut body = Vec::new();
@@ -515,7 +515,7 @@ mod tests {
         assert_eq!(decode_memory(&bytes), Ok(expected));
     }
 
-    /// Each list is short enough, and all of them together are not.
+    /// Each list is within the limit, and all of them together are not.
     #[test]
     fn a_record_of_too_many_disks_is_refused() {
         let ballot = Ballot { epoch: 3, nonce: 7 };

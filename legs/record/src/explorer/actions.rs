@@ -56,7 +56,7 @@ impl World {
             Action::Stop => self.head(head).server = None,
             Action::Closed => cover("a pool is given up in order"),
             Action::UseAgain(disk) => return self.use_again(head, disk_of(disk)),
-            // It is due all the time here.
+            // In the explorer it is always due.
             Action::Recall(_) => cover("a leg that is needed is recalled"),
             Action::Tell(notice) => self.told(head, &notice),
         }
@@ -167,7 +167,7 @@ impl World {
         self.issue_write(head);
     }
 
-    /// Sends the write that is under way to all legs.
+    /// Sends the write in progress to all legs.
     pub(super) fn issue_write(&mut self, head: u8) {
         let Some(server) = &mut self.head(head).server else {
             return;
@@ -357,7 +357,7 @@ impl World {
             self.acknowledged |= 1 << number;
             return None;
         }
-        // Whatever can be read from now on has to stay.
+        // Data that is readable now must stay.
         server.is_open = true;
         self.acknowledged |= server.history;
         cover("a pool is served");
@@ -406,7 +406,7 @@ impl World {
         );
     }
 
-    /// Whether I/O of that leg is under way anywhere.
+    /// Whether I/O of that leg is in flight anywhere.
     pub(super) fn is_io_under_way(&self, head: u8, disk: u8) -> bool {
         let is_it = |io: &Io| io.from == head && io.disk == disk;
         let is_sent = |sent: &Sent| match &sent.envelope.payload {

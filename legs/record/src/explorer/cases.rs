@@ -21,7 +21,7 @@ pub(super) fn begin_with(kind: Kind, start: Start, faults: &[Fault]) -> (Setup, 
     (setup, world)
 }
 
-/// Cuts head 1 off from the other heads, and sees the witness still.
+/// Cuts head 1 off from the other heads, but not from the witness.
 fn part(kind: Kind, world: &mut World) {
     world.toggle_cut(0, 1);
     if kind == Kind::ThreeHeads {
@@ -34,7 +34,7 @@ pub(super) fn is_open(world: &World, head: usize) -> bool {
     server.is_some_and(|server| server.is_open)
 }
 
-/// Whether a write on head 0 or another is acknowledged in the end.
+/// Whether a write on head 0 or another head is finally acknowledged.
 pub(super) fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
     world.then(setup, Step::Issue(head));
     assert_eq!(world.violation, None);
@@ -76,7 +76,7 @@ fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
     }
 }
 
-/// Head 1 is down or its leg is out, and a sector of the only leg cannot be read. That is an error of one block.
+/// Head 1 is down or its leg is excluded, and a sector of the only leg is unreadable. That is an error of one block.
 #[test]
 fn a_block_of_the_last_leg_that_cannot_be_read_stops_no_write() {
     for kind in KINDS {
@@ -137,7 +137,7 @@ fn partition_without_fencing_two_heads_wait_and_nobody_takes_over() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Served);
         part(kind, &mut world);
-        // The other head wants the pool first.
+        // The other head opens the pool first.
         world.take(&setup, Step::Open(1));
         fail_fences(&setup, &mut world);
         let told = last_notice();
@@ -204,7 +204,7 @@ fn power_lost_and_only_the_stale_returns_is_refused_with_who_is_newer() {
             world.take(&setup, Step::Boot(2));
             assert_eq!(refusal(&setup, &mut world, 1), Refusal::Stale(newer()));
         }
-        // With the newer leg it starts, wherever.
+        // With the newer leg the pool opens, on either head.
         world.take(&setup, Step::Boot(0));
         opens(&setup, &mut world, 1);
     }
@@ -295,7 +295,7 @@ fn owner_dies_during_the_resilver() {
             "{kind:?}: {found:?}"
         );
     }
-    // The owner has no leg: the current one suffices.
+    // The owner has no leg: the current one is enough.
     let (setup, mut world) = begin(Kind::ThreeHeads, Start::Degraded);
     world.then(&setup, Step::Export(0));
     opens(&setup, &mut world, 2);
@@ -318,7 +318,7 @@ fn a_leg_comes_back_by_itself() {
         world.then(&setup, Step::LegBack { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert!(write(&setup, &mut world, 0));
-        // And the other head can do without the first.
+        // And the other head can continue without the first.
         world.take(&setup, Step::Crash(0));
         if kind == Kind::TwoHeads {
             // It has received no message of the other head since it booted.
@@ -347,7 +347,7 @@ fn a_leg_that_fails_again_and_again_during_its_return_comes_back() {
     }
 }
 
-/// openzfs#14640 on one head: the leg that went on is missing, and the one that failed is not opened alone.
+/// openzfs#14640 on one head: the leg that stayed in use is missing, and the failed one is not opened alone.
 #[test]
 fn one_head_does_not_open_a_stale_leg_alone_and_says_which_one_is_newer() {
     let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
@@ -490,7 +490,7 @@ fn a_disk_that_is_attached_gets_everything_and_carries_the_pool_alone() {
     }
 }
 
-/// The disk that went is put back where the new one was, and does not pass for it.
+/// The replaced disk is put back in place of the new one, and is not accepted as the new one.
 #[test]
 fn a_disk_that_was_replaced_does_not_count_when_it_comes_back() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {

@@ -22,7 +22,7 @@ const KINDS: [Kind; 6] = [
     Kind::ThirdForWitness,
 ];
 
-/// A third head comes.
+/// Kinds in which a third head is added.
 const WIDER: [Kind; 2] = [Kind::Third, Kind::ThirdForWitness];
 
 /// Kinds with the same configuration on both heads.
@@ -288,7 +288,7 @@ fn an_owner_that_dies_at_any_step_of_a_change_leaves_a_pool_that_opens_and_can_c
     }
 }
 
-/// The steps by themselves, but those that a message to this member begins and a deadline.
+/// Performs the steps without a fault, except a deadline and those that deliver a message to this member.
 fn settle_without(setup: &Setup, world: &mut World, member: u8) {
     world.settle_by(setup, |world, step| match step {
         Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != member),
@@ -320,7 +320,7 @@ fn an_addition_that_one_head_knows_of_needs_the_other_head() {
     opens(&setup, &mut world, 1);
 }
 
-/// The other head is lost for good, and a person wants other members.
+/// The other head is lost for good, and an administrator requests other members.
 #[test]
 fn a_head_that_is_alone_goes_on_after_it_wanted_a_change() {
     assert!(goes_on_alone());
@@ -338,7 +338,7 @@ fn goes_on_alone() -> bool {
     is_open(&world, 0) && write(&setup, &mut world, 0)
 }
 
-/// Another time may have come to its end just then.
+/// An unrelated time-out may have expired just then.
 #[test]
 fn a_change_is_taken_back_when_it_had_its_own_time() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
@@ -396,7 +396,7 @@ fn counts_after_a_late_word() -> bool {
     is_heard(&world)
 }
 
-/// A pool that was made before records named their members, as each one that exists.
+/// A pool from before records named their members, like each existing one.
 #[test]
 fn a_record_that_names_no_members_has_those_of_the_configuration_until_they_change() {
     for (kind, step, wanted) in [
@@ -415,7 +415,7 @@ fn a_record_that_names_no_members_has_those_of_the_configuration_until_they_chan
     }
 }
 
-/// So that a configuration which is changed later changes nothing by itself.
+/// So that a later change of the configuration alone has no effect.
 #[test]
 fn a_record_that_names_no_members_can_name_those_that_it_has() {
     for (kind, step, wanted) in [

@@ -108,7 +108,7 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
 }
 
 pub(super) fn on_proposal(world: &mut World, record: &Record) {
-    // Of a term that is over and does not know it: no quorum accepts that any more.
+    // A proposal of an outdated term: no quorum accepts it any more.
     if record.ballot.epoch < world.committed.ballot.epoch {
         return;
     }

@@ -5,11 +5,11 @@ use super::search::{Violation, explore, shorten, walk};
 use super::world::{Fault, Kind, Setup, Start};
 use crate::rules::{Rule, without};
 
-/// Of each exhaustive search for a mutation.
+/// States of each exhaustive search for a mutation.
 const STATES_MAX: usize = 16_000;
-/// Of random walks, where that found nothing.
+/// Random walks, if the search found nothing.
 const WALKS_MAX: u64 = 20_000;
-/// Of random walks with all rules.
+/// Random walks with all rules.
 const WALKS_WITH_MAX: u64 = 40;
 const WALK_STEPS_MAX: usize = 250;
 
@@ -18,7 +18,7 @@ use Fault::{
     Members, OlderImage, ReadFails, ServerCrash,
 };
 
-/// A rule, and where it is looked for.
+/// A rule, and the searches for its violation.
 struct Mutation {
     rule: Rule,
     kind: Kind,
@@ -103,7 +103,7 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::GrowthBeginsAtTheSole, TwoHeads, Grown, &[Crash, Cut], (2, 2, 4)),
 ];
 
-/// Rules that other rules make unnecessary for the invariants: each spares clients a disturbance.
+/// Rules that other rules make redundant for the invariants: each only avoids an interruption of clients.
 #[rustfmt::skip]
 const SPARES: &[Mutation] = &[
     // An owner that resumes after it was considered off would end. The harm is limited: it can no longer write to the legs of
@@ -111,14 +111,14 @@ const SPARES: &[Mutation] = &[
     mutation(Rule::OwnersAcceptNothing, TwoHeads, Served, &[Freeze, Hurry], (2, 1, 2)),
     // A leg with more data missing than on record does not have the root of the group before: it is copied in full.
     mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
-    // The late end of an earlier return names a group that is on the leg by now, and the pool has to pass that one first.
+    // The late end of an earlier return names a group that is on the leg by now, and the pool must pass that group first.
     mutation(Rule::ReturnsNameTheirSession, Witness, Late, &[], (0, 0, 2)),
     // A member that a record names in an earlier life has no vote until an administrator confirms it.
     mutation(Rule::LivesAreToldAnew, Left, Served, &[Members, Lose], (3, 0, 1)),
-    // A head that is alone with a change has to wait for the other one.
+    // A head that is alone with a change depends on the other one.
     mutation(Rule::ChangesBeginElsewhere, Joining, Degraded, &[Members, Cut], (2, 1, 1)),
-    // A claim of an old term would end the session of the owner. It gets no further: members refuse its record, and
-    // another incarnation of the lender resumes nothing.
+    // A claim of an old term would end the session of the owner. The harm is limited: members refuse its record, and
+    // another incarnation of the lender resumes no session.
     mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),
 ];
 
@@ -152,7 +152,7 @@ fn with_every_rule_nothing_is_found() {
     }
 }
 
-/// Each violation is the shortest one where all states were looked at, and otherwise one of which no step can be left out.
+/// Each violation is the shortest one after an exhaustive search, and otherwise one from which no step can be removed.
 #[test]
 fn without_any_one_rule_a_violation_is_found() {
     let mut missed = Vec::new();

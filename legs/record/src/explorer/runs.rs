@@ -36,7 +36,7 @@ const FAULTS: [Fault; 19] = [
     Fault::Close,
 ];
 
-/// So many, or more in a longer run.
+/// The count, multiplied in a longer run.
 pub(super) fn longer(count: u64) -> u64 {
     let times = std::env::var("BULKHEAD_LEGS_TIMES").ok();
     count * times.and_then(|text| text.parse().ok()).unwrap_or(1_u64)
@@ -55,7 +55,7 @@ pub(super) fn pass(setup: &Setup, found: Found, what: &str) -> BTreeSet<&'static
     found.covered
 }
 
-/// All states with these bounds, or as many as are allowed.
+/// Explores all states within the bounds, up to the limit.
 pub(super) fn look_at(setup: &Setup, what: &str) {
     let found = explore(setup, longer(STATES_MAX) as usize);
     let all = match found.is_exhausted {
@@ -289,7 +289,7 @@ fn a_disk_that_is_attached_counts_when_it_has_everything() {
     }
 }
 
-/// A trace that the explorer prints can be taken again.
+/// A printed trace can be replayed.
 #[test]
 fn a_trace_can_be_replayed() {
     use crate::rules::{Rule, without};

@@ -45,7 +45,7 @@ pub(super) struct Found {
     pub(super) covered: BTreeSet<&'static str>,
 }
 
-/// A state that must not be, and how it came to be.
+/// A forbidden state, and the steps to it.
 #[derive(Debug)]
 pub(super) struct Violation {
     pub(super) name: &'static str,
@@ -53,7 +53,7 @@ pub(super) struct Violation {
 }
 
 impl Violation {
-    /// The steps, as they can be given to [`replay`], each with the message that it is about.
+    /// The steps, as [`replay`] accepts them, each with the message that it is about.
     pub(super) fn text(&self, setup: &Setup) -> String {
         let mut world = setup.world();
         let mut text = format!("{}, after {} steps:\n", self.name, self.trace.len());
@@ -86,7 +86,7 @@ pub(super) fn explore(setup: &Setup, states_max: usize) -> Found {
     COVERED.take();
     let first = setup.world();
     let mut seen: HashSet<u64, Mixing> = HashSet::with_hasher(Mixing);
-    // Of each state, the one before and the step from it.
+    // For each state, its predecessor and the step from it.
     let mut ways: Vec<(u32, Step)> = vec![(0, Step::PowerLoss)];
     let mut queue = VecDeque::from([(first, 0_u32, 0_usize)]);
     let (mut depth, mut is_exhausted) = (0, true);
@@ -177,7 +177,7 @@ fn possible(setup: &Setup, trace: &[Step]) -> Option<(&'static str, usize)> {
     None
 }
 
-/// Walks at random: deeper than all states can be seen, less thoroughly. The seed replays it.
+/// Walks at random: deeper than an exhaustive search, and less thoroughly. The seed replays it.
 pub(super) fn walk(setup: &Setup, seed: u64, steps_max: usize) -> Found {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut world = setup.world();

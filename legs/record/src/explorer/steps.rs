@@ -14,7 +14,7 @@ use crate::{Memory, Stale, Version};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     Deliver(u64),
-    /// It arrives, and stays to arrive again.
+    /// The message arrives, and may arrive again.
     Duplicate(u64),
     Lose(u64),
     Open(u8),
@@ -93,7 +93,7 @@ pub(super) enum Step {
         head: u8,
         disk: u8,
     },
-    /// A person wants a witness or a third head, or wants a witness no more.
+    /// An administrator requests a witness or a third head, or the removal of a witness.
     Members {
         head: u8,
         is_wider: bool,
@@ -267,7 +267,7 @@ impl World {
                 steps.push(Step::Members { head: at, is_wider });
             }
             if self.committed.members.is_none() {
-                // It is to name those that it has.
+                // The record is to name its present members.
                 let is_wider = !is_wider;
                 steps.push(Step::Members { head: at, is_wider });
             }

@@ -1,4 +1,4 @@
-//! The world around the state machines: heads that crash, disks with caches, a network without promises, fences,
+//! The world around the state machines: heads that crash, disks with caches, an unreliable network, fences,
 //! and clients with their acknowledged writes.
 
 use crate::{
@@ -14,13 +14,13 @@ use std::rc::Rc;
 pub(super) use super::digest::{Mixing, digest};
 
 pub(super) const POOL: u64 = 77;
-/// The group that the pool is made in.
+/// The group in which the pool is created.
 pub(super) const FIRST_GROUP: u8 = 10;
 /// The pool is idle before each write, longest before the first, and idle groups have no roots.
 pub(super) const fn idle_groups(write: u8) -> u8 {
     12 / write
 }
-/// The number of a write that is of no client and of no owner of this pool.
+/// The number of a write by no client and by no owner of this pool.
 pub(super) const FOREIGN: u16 = 1 << 15;
 pub(super) const WITNESS: u8 = 8;
 
@@ -38,7 +38,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Of a disk that was never used.
+    /// Content of an unused disk.
     pub(super) const NOTHING: Self = Self {
         blocks: 0,
         history: 0,
@@ -94,7 +94,7 @@ pub(super) enum Payload {
     LenderAnswer(u8, LenderAnswer),
     Io(Io),
     IoDone(Io, bool),
-    /// Of the driver to the owner on the same head.
+    /// From the driver to the owner on the same head.
     Returned(u8, Session, Completeness),
 }
 
@@ -129,7 +129,7 @@ impl Envelope {
     }
 }
 
-/// A message under way, by the digest of all of it.
+/// A message in flight, with its digest.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) key: u64,
@@ -225,7 +225,7 @@ pub(super) struct Server {
     pub(super) history: Writes,
     pub(super) group: u8,
     pub(super) is_open: bool,
-    /// The number of the client's write that is under way; 0 is the first group of an import.
+    /// The number of the client's write in progress; 0 is the first group of an import.
     pub(super) write: Option<u8>,
     pub(super) legs: BTreeMap<u8, DriverLeg>,
 }
@@ -233,7 +233,7 @@ pub(super) struct Server {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Head {
     pub(super) is_up: bool,
-    /// Nothing of it runs, and nothing of it is lost.
+    /// It does not run, and retains its state.
     pub(super) is_frozen: bool,
     pub(super) boots: u8,
     pub(super) memory: Memory,
@@ -264,7 +264,7 @@ pub(super) struct World {
     pub(super) witness: Option<Rc<Head>>,
     pub(super) disks: Vec<Rc<Disk>>,
     pub(super) net: Vec<Sent>,
-    /// Pairs of members that do not hear each other.
+    /// Pairs of members with a cut link.
     pub(super) cuts: u16,
     pub(super) fences: Vec<FenceOrder>,
     pub(super) faults: u8,
@@ -275,7 +275,7 @@ pub(super) struct World {
     pub(super) births: [u8; 8],
     /// The newest record that an owner has committed.
     pub(super) committed: Rc<Record>,
-    /// A fence was reported and not done.
+    /// A fence was reported without being done.
     pub(super) has_lie: bool,
     /// How often a member lost its state.
     pub(super) lives: u8,
@@ -297,7 +297,7 @@ pub(super) enum Kind {
     Leaving,
     /// The same, and the configuration of head 1 does not name the witness.
     Unlike,
-    /// Two heads, and a witness that was one until a record left it out.
+    /// Two heads, and a former witness that a record left out.
     Left,
     /// Two heads, and a third one with a disk and without any state. Records name their members.
     Third,
@@ -314,7 +314,7 @@ impl Kind {
         ) || self.has_third()
     }
 
-    /// Whether a third head is to come.
+    /// Whether a third head can be added.
     pub(super) fn has_third(self) -> bool {
         matches!(self, Self::Third | Self::ThirdForWitness)
     }
@@ -323,7 +323,7 @@ impl Kind {
         self == Self::Witness || self.names_members() && self != Self::Third
     }
 
-    /// The members when one has come.
+    /// The members after the addition.
     pub(super) fn wider(self) -> Membership {
         match self.has_third() {
             true => three_heads(),
@@ -372,7 +372,7 @@ pub(super) enum Fault {
     DiskFails,
     /// A block of a leg cannot be read, or returns wrong data.
     ReadFails,
-    /// The library finds a leg unusable that failed no write, such as one of which no label can be read.
+    /// The library considers a leg unusable that failed no write, for example because no label can be read.
     Unusable,
     LinkLost,
     FenceFails,
@@ -382,7 +382,7 @@ pub(super) enum Fault {
     Freeze,
     PowerLoss,
     ForeignImport,
-    /// A stale disk is put back as it was before.
+    /// A stale disk is restored to an earlier state.
     OlderImage,
     /// A member loses its state, and an administrator readmits it.
     Forget,
@@ -390,9 +390,9 @@ pub(super) enum Fault {
     Discard,
     /// A disk that is not current is replaced by an empty one, and an administrator confirms that.
     Replace,
-    /// A disk that is none of the pool's yet is attached.
+    /// A disk that is new to the pool is attached.
     Attach,
-    /// A person wants other members.
+    /// An administrator requests other members.
     Members,
     Close,
 }
@@ -415,7 +415,7 @@ pub(super) struct Setup {
     pub(super) is_unnamed: bool,
 }
 
-/// Where an exploration begins.
+/// The initial state of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// A new pool without an owner.
@@ -454,7 +454,7 @@ pub(super) enum Start {
     /// As degraded; then the leg of head 1 came back, was resilvered, and failed before the owner received the completion. One write was
     /// made since. The leg works again, and the completion is still in flight.
     Late,
-    /// As served, and disk 1 is none of the pool's yet.
+    /// As served, and disk 1 is not part of the pool yet.
     Narrow,
     /// As served, and head 1 has a message of head 0. Then their link is cut, and the leg of head 1 failed.
     Apart,
@@ -696,7 +696,7 @@ impl World {
         self.is_up(envelope.to) && !self.is_cut(envelope.from, envelope.to)
     }
 
-    /// Sends a message. One that is under way already is not sent twice: it may arrive twice anyway.
+    /// Sends a message. A message in flight is not sent twice: it may arrive twice anyway.
     pub(super) fn send(&mut self, from: u8, to: u8, payload: Payload) {
         let envelope = Envelope { from, to, payload };
         let key = digest(&envelope);

@@ -25,7 +25,7 @@ use term::Term;
 pub enum Event {
     /// The cluster starts the pool here. `nonce`: random.
     Open {
-        /// For the term that may come of it.
+        /// Nonce of the resulting term.
         nonce: u64,
         /// Two heads: an administrator's confirmation that the other head is off and has nothing newer than this record.
         word: Option<Version>,
@@ -55,7 +55,7 @@ pub enum Event {
     LegFailed {
         /// Which.
         disk: DiskId,
-        /// The last root that a flush confirmed there, by its transaction group; none since it came.
+        /// The last root that a flush confirmed there, by its transaction group; `None` if there is none since its admission.
         flushed: Option<u64>,
     },
     /// A read of a leg failed or returned wrong data. The leg misses no write because of it: its group needs the other copies.
@@ -76,7 +76,7 @@ pub enum Event {
         /// The newest transaction group of the pool.
         newest_group: u64,
     },
-    /// The resilver of a disk has come to an end.
+    /// The resilver of a disk has ended.
     Returned {
         /// Which.
         disk: DiskId,
@@ -111,11 +111,11 @@ pub enum Event {
 pub struct Completeness {
     /// Its DTL is empty.
     pub lacks_nothing: bool,
-    /// Transaction groups were synced since.
+    /// Transaction groups were synced after the resilver.
     pub are_groups_synced: bool,
-    /// And a flush after them is confirmed.
+    /// A flush after them is confirmed.
     pub is_flushed: bool,
-    /// The last of these groups that has a root, which is on the disk. The root before was written after all was copied, too.
+    /// The last of these groups with a root, which is on the disk. The root before it was also written after the copy.
     pub group: u64,
 }
 
@@ -146,7 +146,7 @@ pub enum Action {
     ReleaseErrors(DiskId),
     /// This leg is in use again, and its pending I/O is sent to it.
     UseAgain(DiskId),
-    /// Another disk of its group has damaged blocks, so this stale disk is needed: check at once whether it is back.
+    /// Another disk of its group has damaged blocks, so this stale disk is needed: check at once whether it is available.
     Recall(DiskId),
     /// Resend the pending I/O.
     Resume(DiskId, Session),
@@ -248,7 +248,7 @@ impl Owner {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether no opening and no term is in progress.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
     }
@@ -420,7 +420,7 @@ impl Owner {
         self.in_term(config, out, |term, step| term.ask_for_change(step, tag));
     }
 
-    /// As after a boot, but for a term: it may be over, and the members know.
+    /// As after a boot, except in a term: the members decide whether it is over.
     fn on_thaw(&mut self, config: &Config, out: &mut Actions) {
         self.asked += 1;
         self.oldest = self.asked;

@@ -438,7 +438,7 @@ impl Reading {
 }
 
 impl Claiming {
-    /// Nothing is proposed after this.
+    /// Withdraws the claim. No record is proposed after this.
     pub(super) fn withdraw(&self, out: &mut Actions) {
         let requests = self
             .asked
@@ -470,7 +470,7 @@ impl Claiming {
         counted.map(|(member, _)| *member).collect()
     }
 
-    /// A head that promised does not serve the pool, and cannot begin to by an older epoch.
+    /// Whether the previous owner has stopped: a head that promised does not serve the pool, and cannot begin to in an older epoch.
     fn is_owner_stopped(&self, config: &Config, promised: &BTreeSet<MemberId>) -> bool {
         let is_stopped =
             |owner: MemberId| owner == config.me || self.is_owner_off || promised.contains(&owner);
@@ -478,7 +478,7 @@ impl Claiming {
     }
 }
 
-/// Whether roots are missing that every disk of its group has.
+/// Whether roots are missing that all other disks of its group have.
 fn is_far(seen: &Observed, lack: Lack) -> bool {
     seen.roots.newest + 1 < lack.since
 }

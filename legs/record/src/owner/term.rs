@@ -65,7 +65,7 @@ const NOTHING: Lack = Lack {
     newest: 0,
 };
 
-/// A leg with a session, or about to have one.
+/// A leg with a session, or with a pending claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Leg {
     number: u32,
@@ -76,7 +76,7 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// Of which a lender admitted the first session.
+    /// A leg with its first session.
     pub(super) fn current(incarnation: u64, floor: Lack) -> Self {
         Self {
             number: 1,
@@ -114,7 +114,7 @@ struct Proposal {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Term {
     stage: Stage,
-    /// The last committed record; of the term before as long as there is none.
+    /// The last committed record; until there is one, that of the previous term.
     committed: Record,
     /// Whether the own member has that record as committed.
     is_committed_sure: bool,
@@ -122,7 +122,7 @@ pub(super) struct Term {
     widest: BTreeSet<DiskId>,
     proposal: Option<Proposal>,
     legs: BTreeMap<DiskId, Leg>,
-    /// The last session numbers of legs that are gone.
+    /// The last session numbers of former legs.
     numbers: BTreeMap<DiskId, u32>,
     /// Members that promised to another term.
     refused: BTreeSet<MemberId>,

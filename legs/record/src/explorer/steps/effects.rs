@@ -441,7 +441,7 @@ impl World {
         self.issue(head, disk, true);
     }
 
-    /// Whether all legs but that one can be written to.
+    /// Whether all legs except that one can be written.
     fn can_write_group(&self, head: u8, without: u8) -> bool {
         let server = self.heads[usize::from(head)].server.as_ref();
         let Some(server) = server else {

@@ -21,7 +21,7 @@ impl Step {
 }
 
 impl Setup {
-    /// Where the exploration begins.
+    /// The initial state of the exploration.
     pub(in crate::explorer) fn world(&self) -> World {
         let mut world = self.new_world();
         if self.start == Start::New {
@@ -289,7 +289,7 @@ impl World {
         self.settle_by(setup, |_, _| true);
     }
 
-    /// The same, with some of these steps only.
+    /// The same, with the permitted steps only.
     pub(in crate::explorer) fn settle_by(
         &mut self,
         setup: &Setup,
@@ -298,7 +298,7 @@ impl World {
         self.settle_bounded(setup, usize::MAX, may);
     }
 
-    /// The first `count` steps of that. Whether there are more.
+    /// Performs the first `count` of these steps. Returns whether there are more.
     pub(in crate::explorer) fn settle_for(&mut self, setup: &Setup, count: usize) -> bool {
         self.settle_bounded(setup, count, |_, _| true)
     }

@@ -1,4 +1,4 @@
-//! How the members of a pool's record change while it is served.
+//! Changes of the members of a pool's record while it is served.
 //!
 //! A head applies the record that its own member accepted. So two heads may apply two consecutive records, and never two that are
 //! not: a change is committed when both have accepted it. A new witness or third head has no vote before it receives the record, which
@@ -127,7 +127,7 @@ impl Term {
         begun.filter(|life| *life != used || !holds(Rule::LivesAreUsedOnce))
     }
 
-    /// The members stay as they are by the last committed record.
+    /// Restores the members of the last committed record.
     pub(super) fn leave_members(&self, record: &mut Record) {
         record.members.clone_from(&self.committed.members);
         record.lives.clone_from(&self.committed.lives);

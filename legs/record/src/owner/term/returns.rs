@@ -114,7 +114,7 @@ impl Term {
         let LegState::Resilvering { beyond } = leg.state else {
             return;
         };
-        // ZFS opens a pool by the newest root that it finds: a later one of a dead owner would count.
+        // ZFS opens a pool by the newest root that it finds: a later root of a dead owner would win.
         let is_past = completeness.group > beyond || !holds(Rule::ReturnPassesItsRoots);
         if completeness.is_whole() && is_past || !holds(Rule::ReturnIsComplete) {
             leg.state = LegState::Complete;
