@@ -1,5 +1,5 @@
-//! Decides whether a pool may be used without the record of its legs: only while no leg-server lends its disks or has the record, and if
-//! this host's disks are current by the newest record found.
+//! Decides whether a pool may be used without the record of its legs: only while no leg-server lends its disks or has
+//! the record, and if this host's disks are current by the newest record found.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use units::PoolName;
 
 use crate::multi_head::LegsOfPool;
 
-/// Refuses if writes would be lost, or if two pools could result. `number`: of the record that the labels name; the members of the
-/// configuration are queried for it, whichever number the configuration has. `may_be_stale`: the administrator accepts stale disks.
-/// Returns this head's open record: no leg-server can use it while it is open.
+/// Refuses if writes would be lost, or if two pools could result. `number`: of the record that the labels name; the
+/// members of the configuration are queried for it, whichever number the configuration has. `may_be_stale`: the
+/// administrator accepts stale disks. Returns this head's open record: no leg-server can use it while it is open.
 ///
 /// # Errors
 ///
@@ -91,8 +91,8 @@ fn is_head(file: &LegsFile, member: MemberId) -> bool {
         .is_some_and(|one| one.kind == Kind::Head)
 }
 
-/// Checks that the configuration names all members of these records: a member that it does not name was not queried, and may have newer
-/// data.
+/// Checks that the configuration names all members of these records: a member that it does not name was not queried,
+/// and may have newer data.
 fn are_all_asked(legs: &LegsOfPool, records: &[Record]) -> Result<(), Failure> {
     let named = records.iter().filter_map(|record| record.members.as_ref());
     let mut named = named.flat_map(Membership::members);
@@ -158,7 +158,8 @@ fn judge(
     ))
 }
 
-/// Disks of the pool on this head that are missing data. Without a configuration they are unknown, so each stale disk counts.
+/// Disks of the pool on this head that are missing data. Without a configuration they are unknown, so each stale disk
+/// counts.
 fn lacking(config: Option<&Config>, record: &Record) -> BTreeSet<DiskId> {
     let is_out = |disk: &DiskId| !record.current.contains_key(disk);
     let Some(config) = config else {

@@ -1,5 +1,5 @@
-//! The administrator's interface to legs: commands, views and advice. [`Wing`] implements the interface `leg-door` with the
-//! coordinator (`legs`) and the legs of OpenZFS (`leg-zfs`).
+//! The administrator's interface to legs: commands, views and advice. [`Wing`] implements the interface `leg-door` with
+//! the coordinator (`legs`) and the legs of OpenZFS (`leg-zfs`).
 
 #![forbid(unsafe_code)]
 

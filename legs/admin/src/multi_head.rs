@@ -357,8 +357,8 @@ impl LegsOfPool {
         config.expect("it names the pool")
     }
 
-    /// Opens the pool by its record. Calls `ours` with the previous owner's note in the labels before the import, which is the slow part.
-    /// `disk_wait`: time-out of an I/O of a leg on this head.
+    /// Opens the pool by its record. Calls `ours` with the previous owner's note in the labels before the import, which
+    /// is the slow part. `disk_wait`: time-out of an I/O of a leg on this head.
     ///
     /// # Errors
     ///
@@ -473,11 +473,13 @@ impl LegsOfPool {
         Ok(bootstrap)
     }
 
-    /// Claims the disks of this head, which are all of the pool's, to put them on record. `is_labelled`: their labels name the record.
+    /// Claims the disks of this head, which are all of the pool's, to put them on record. `is_labelled`: their labels
+    /// name the record.
     ///
     /// # Errors
     ///
-    /// A member does not respond, or has another pool; a disk is in use; a group has no disk of this head, or cannot be mirrored.
+    /// A member does not respond, or has another pool; a disk is in use; a group has no disk of this head, or cannot be
+    /// mirrored.
     pub fn begin_record(&self, is_labelled: bool) -> Result<Bootstrap, Failure> {
         let mut config = self.config();
         let me = config.me;

@@ -1,5 +1,6 @@
-//! `legs.toml`: the members that store the records of legs, the lender of each disk, and their certificates. One file on each head, the
-//! same but for `me` and its key. `docs/formats/legs-config.md` describes it. Only [`read`] touches a file.
+//! `legs.toml`: the members that store the records of legs, the lender of each disk, and their certificates. One file
+//! on each head, the same but for `me` and its key. `docs/formats/legs-config.md` describes it. Only [`read`] touches a
+//! file.
 
 #![forbid(unsafe_code)]
 
@@ -255,8 +256,8 @@ impl LegsFile {
         legs.filter(|leg| leg.head == self.me)
     }
 
-    /// Digest of the data that must be equal on each head for a pool: its name and number, groups and disks, and the members without their
-    /// addresses, which may differ between heads. `None` for a pool that the file does not name.
+    /// Digest of the data that must be equal on each head for a pool: its name and number, groups and disks, and the
+    /// members without their addresses, which may differ between heads. `None` for a pool that the file does not name.
     pub fn digest(&self, guid: u64) -> Option<[u8; 32]> {
         let mut pools = self.pools.iter();
         let (name, pool) = pools.find(|(_, pool)| pool.guid == guid)?;

@@ -1,4 +1,5 @@
-//! The files of a pool with legs that the agent of the cluster reads and writes on this head. The pool's disks do not show the owner.
+//! The files of a pool with legs that the agent of the cluster reads and writes on this head. The pool's disks do not
+//! show the owner.
 
 /// The last owner of a pool, by the record that this head has. The pool may have a newer record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,8 @@ pub enum LastOwner {
     Head(u64),
 }
 
-/// A request to fence the other head, which would be a vote for the record. Pool servers of two heads without a witness request it.
+/// A request to fence the other head, which would be a vote for the record. Pool servers of two heads without a witness
+/// request it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRequest {
     /// Number of this request.

@@ -2,13 +2,13 @@
 //!
 //! * [`Legs`]: entry point. Reads the configuration, and serves requests about pools that are not open here.
 //! * [`LegPool`]: one pool of it. Creates the pool, puts it on record, opens it.
-//! * [`OwnedLegs`], [`LegControl`]: its legs while this process owns it: their state, and changes on request. The exclusion of a failed leg
-//!   happens behind this interface, before the engine receives an error of it.
+//! * [`OwnedLegs`], [`LegControl`]: its legs while this process owns it: their state, and changes on request. The
+//!   exclusion of a failed leg happens behind this interface, before the engine receives an error of it.
 //! * [`LegFiles`]: the files that the agent on the same head reads and writes.
 //!
-//! The crate that starts engines implements it by `leg-admin` (`services/pool-access/src/engines/`); the binary passes [`LegFiles`] to the
-//! agent. The interface uses requests, responses and failures of `control`. Crate `engine` does not depend on `control`, so this crate
-//! is above both.
+//! The crate that starts engines implements it by `leg-admin` (`services/pool-access/src/engines/`); the binary passes
+//! [`LegFiles`] to the agent. The interface uses requests, responses and failures of `control`. Crate `engine` does not
+//! depend on `control`, so this crate is above both.
 
 #![forbid(unsafe_code)]
 

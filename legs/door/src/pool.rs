@@ -61,8 +61,8 @@ pub trait Legs: Sync {
         path: &Path,
     ) -> Result<PathBuf, Failure>;
 
-    /// Decides whether `pool` may be used without its record, which has that number. `may_be_stale`: the administrator accepts the loss of
-    /// writes. While the result is held, no leg-server of this host uses the record.
+    /// Decides whether `pool` may be used without its record, which has that number. `may_be_stale`: the administrator
+    /// accepts the loss of writes. While the result is held, no leg-server of this host uses the record.
     ///
     /// # Errors
     ///
@@ -135,8 +135,8 @@ pub trait LegPool: Send + Sync {
     ///
     /// # Errors
     ///
-    /// A member does not respond, has the pool, or does not lend a leg; a leg is in use, or contains data and `may_overwrite` is
-    /// not set.
+    /// A member does not respond, has the pool, or does not lend a leg; a leg is in use, or contains data and
+    /// `may_overwrite` is not set.
     fn begin_pool(&self, may_overwrite: bool) -> Result<Box<dyn NewRecord>, Failure>;
 
     /// Checks that this head has the disks that the configuration names.

@@ -18,8 +18,8 @@ pub struct LegStatus {
 }
 
 impl LegStatus {
-    /// Adds the state of the legs to the engine's state of the pool. The engine's advice on single devices does not apply to legs:
-    /// they return by their record.
+    /// Adds the state of the legs to the engine's state of the pool. The engine's advice on single devices does not
+    /// apply to legs: they return by their record.
     pub fn add_to(self, status: &mut PoolStatus) {
         let is_of_a_device = |advice: &Advice| {
             let button = &advice.button;

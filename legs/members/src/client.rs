@@ -89,8 +89,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// Starts to connect to all `peers`, as member `me`. `boot` is the random number of this process. Calls `heard` for every message
-    /// except keep-alives.
+    /// Starts to connect to all `peers`, as member `me`. `boot` is the random number of this process. Calls `heard` for
+    /// every message except keep-alives.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl Links {
         Ok(links)
     }
 
-    /// Starts to connect to another member. Returns `false` if this peer is already configured. A connection to a previous host with
-    /// the same member number is closed.
+    /// Starts to connect to another member. Returns `false` if this peer is already configured. A connection to a
+    /// previous host with the same member number is closed.
     ///
     /// # Errors
     ///
@@ -246,7 +246,8 @@ impl Link {
         }
     }
 
-    /// Connects by the first address that responds. Each later address is tried [`NEXT_ADDRESS_AFTER`] after the one before.
+    /// Connects by the first address that responds. Each later address is tried [`NEXT_ADDRESS_AFTER`] after the one
+    /// before.
     async fn connect_somewhere(self: &Arc<Self>) -> Result<(SocketAddr, Stream), LinkState> {
         let mut attempts = JoinSet::new();
         for (index, address) in self.peer.addresses.iter().copied().enumerate() {

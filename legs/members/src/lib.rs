@@ -4,12 +4,12 @@
 //! * [`Member`]: handles requests for one host. State is durable before the response is sent.
 //! * [`Server`]: accepts connections from the other members. [`Links`]: connects to them.
 //!
-//! Connections are mutual TLS 1.3. A member is identified by the fingerprint of its certificate and accepts only configured peers.
-//! Responses may arrive in any order: each names the request it belongs to. Any message may be lost with its connection, so
-//! requests are retried.
+//! Connections are mutual TLS 1.3. A member is identified by the fingerprint of its certificate and accepts only
+//! configured peers. Responses may arrive in any order: each names the request it belongs to. Any message may be lost
+//! with its connection, so requests are retried.
 //!
-//! **Bounds.** All time-outs, lengths and counts are in [`limits`]. A peer that sends too many requests is throttled. A peer with an
-//! unknown certificate is disconnected during the TLS handshake, before it can send a message.
+//! **Bounds.** All time-outs, lengths and counts are in [`limits`]. A peer that sends too many requests is throttled. A
+//! peer with an unknown certificate is disconnected during the TLS handshake, before it can send a message.
 
 #![forbid(unsafe_code)]
 

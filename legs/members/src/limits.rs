@@ -13,15 +13,15 @@ pub const HANDSHAKES_MAX: usize = 32;
 pub const HANDSHAKES_OF_ONE_ADDRESS_MAX: usize = 4;
 /// Time-out of the TLS handshake, and of the greeting after it.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
-/// Connections of one member: one per pool server of its host, and one of its leg-server. A further one closes the oldest, which
-/// may be left over from before a crash.
+/// Connections of one member: one per pool server of its host, and one of its leg-server. A further one closes the
+/// oldest, which may be left over from before a crash.
 pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 64;
 /// Messages per second that one connection may send.
 pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
 /// Messages that may arrive in a burst before they are throttled.
 pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
-/// Responses that may arrive in a burst before they are throttled: more than one for each disk of the largest pool. The receiver queues
-/// them, and a member with a stolen key must not fill the memory of a head.
+/// Responses that may arrive in a burst before they are throttled: more than one for each disk of the largest pool. The
+/// receiver queues them, and a member with a stolen key must not fill the memory of a head.
 pub const ANSWERS_AT_ONCE_MAX: u32 = 2048;
 /// Time-out for sending one message.
 pub const SEND_WAIT: Duration = Duration::from_secs(5);
@@ -39,7 +39,8 @@ pub const QUEUE_MAX: usize = 256;
 pub const CLAIMS_MAX: usize = 32;
 /// Claims in progress on all connections. Each occupies a thread, and storing records needs threads, too.
 pub const CLAIMS_OF_ALL_MAX: usize = 128;
-/// Claims that one connection may have in progress or queued: one for each disk of the largest pool. Further ones are dropped.
+/// Claims that one connection may have in progress or queued: one for each disk of the largest pool. Further ones are
+/// dropped.
 pub const CLAIMS_WAITING_MAX: usize = 1024;
 /// Responses queued for one connection.
 pub const ANSWERS_MAX: usize = 16;

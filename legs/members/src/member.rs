@@ -85,14 +85,15 @@ pub struct Member {
     folder: PathBuf,
     serves: Serves,
     keep_again: Duration,
-    /// Whether the state of a pool with a record that no longer names this member may be discarded when the owner readds it.
+    /// Whether the state of a pool with a record that no longer names this member may be discarded when the owner
+    /// readds it.
     may_forget: bool,
     pools: Mutex<Pools>,
 }
 
 impl Member {
-    /// Opens the files in `folder`, which is created if missing. `boot`: random. Unusable files are logged, and the member does not
-    /// respond for their pools.
+    /// Opens the files in `folder`, which is created if missing. `boot`: random. Unusable files are logged, and the
+    /// member does not respond for their pools.
     ///
     /// # Errors
     ///
@@ -116,8 +117,9 @@ impl Member {
         Ok(member)
     }
 
-    /// The same as a witness: the owner of a pool may make it a member again. A head discards no state at another member's request,
-    /// because its state shows which of its disks are current. It may be made a member of a pool that it never stored.
+    /// The same as a witness: the owner of a pool may make it a member again. A head discards no state at another
+    /// member's request, because its state shows which of its disks are current. It may be made a member of a pool that
+    /// it never stored.
     #[must_use]
     pub fn as_witness(self) -> Self {
         Self {
@@ -187,8 +189,8 @@ impl Member {
         };
     }
 
-    /// The members of the pool by the record that this member accepted, else as `configured`. `None` while a disk write is in progress.
-    /// Never blocks.
+    /// The members of the pool by the record that this member accepted, else as `configured`. `None` while a disk write
+    /// is in progress. Never blocks.
     pub fn membership(&self, pool: u64, configured: &Membership) -> Option<Membership> {
         let slot = self.pools.try_lock().ok()?.get(&pool).cloned();
         let Some(slot) = slot else {
@@ -232,7 +234,8 @@ impl Member {
         found.map(|(pool, _)| pool)
     }
 
-    /// Handles a message of member `from`. The state that the response promises is already durable. May block on a disk.
+    /// Handles a message of member `from`. The state that the response promises is already durable. May block on a
+    /// disk.
     pub fn hear(&self, from: MemberId, envelope: Envelope) -> Option<Envelope> {
         let pool = envelope.pool;
         let message = match envelope.message {
@@ -349,7 +352,8 @@ impl Member {
         Some(Arc::clone(found))
     }
 
-    /// Opens the file if an administrator has readmitted this member since. Any other file that has appeared is ignored.
+    /// Opens the file if an administrator has readmitted this member since. Any other file that has appeared is
+    /// ignored.
     fn look_for_word(&self, pool: u64, slot: &mut Slot) {
         let opened = Store::open(&self.folder, pool);
         if let Some(store) = opened.ok().filter(|store| store.memory().is_lost()) {
@@ -440,8 +444,8 @@ impl Member {
     }
 }
 
-/// Readmits the member with this directory after it has lost its state of the pool. The process that serves the member need not run. A
-/// refused file is renamed, not deleted.
+/// Readmits the member with this directory after it has lost its state of the pool. The process that serves the member
+/// need not run. A refused file is renamed, not deleted.
 ///
 /// # Errors
 ///
@@ -614,7 +618,8 @@ mod tests {
         })
     }
 
-    /// A head that serves the pool sends the join request. Existing state is discarded only if a record left this member out.
+    /// A head that serves the pool sends the join request. Existing state is discarded only if a record left this
+    /// member out.
     #[test]
     fn a_member_that_was_never_told_of_a_pool_begins_a_life_when_it_is_to_join() {
         let folder = tempfile::tempdir().expect("a folder");

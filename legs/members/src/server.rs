@@ -153,8 +153,8 @@ impl Server {
         Self::with_lender(member, identity, friends, heard, |_, _| None)
     }
 
-    /// The same on a host that lends disks. Its runtime needs [`CLAIMS_OF_ALL_MAX`] blocking threads in addition to those that write
-    /// records.
+    /// The same on a host that lends disks. Its runtime needs [`CLAIMS_OF_ALL_MAX`] blocking threads in addition to
+    /// those that write records.
     ///
     /// # Errors
     ///
@@ -223,7 +223,8 @@ impl Server {
         });
     }
 
-    /// Logs the end of a connection. A rejected peer reconnects several times per second, so repeats are logged at debug level.
+    /// Logs the end of a connection. A rejected peer reconnects several times per second, so repeats are logged at
+    /// debug level.
     fn note_end(&self, peer: SocketAddr, end: &End) {
         let why = end.to_string();
         // For an authenticated member each end is logged.
@@ -315,7 +316,8 @@ impl Server {
         }
     }
 
-    /// Forwards a request to the lender without blocking the connection: a claim may block until earlier I/O of the disk has completed.
+    /// Forwards a request to the lender without blocking the connection: a claim may block until earlier I/O of the
+    /// disk has completed.
     fn ask_lender(
         &self,
         from: MemberId,

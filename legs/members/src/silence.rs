@@ -13,8 +13,8 @@ pub enum Silence {
     Unkept,
     /// Its state was lost, and it has not received a newer record yet.
     Lost,
-    /// A record names other members than its configuration does, or such a change was requested. Sent only by an earlier release, which
-    /// cannot apply the change.
+    /// A record names other members than its configuration does, or such a change was requested. Sent only by an
+    /// earlier release, which cannot apply the change.
     Members,
 }
 

@@ -1,12 +1,14 @@
-//! Files by which a pool server with two heads and no witness, and the agent that sees fences on its host, communicate. The server may not
-//! ask the cluster itself: it has no rights for that.
+//! Files by which a pool server with two heads and no witness, and the agent that sees fences on its host, communicate.
+//! The server may not ask the cluster itself: it has no rights for that.
 //!
 //! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that identifies the request, the name of the head, and `missed`
 //!   if it sends no messages.
-//! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was first seen, and was later.
+//! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was first seen, and
+//!   was later.
 //!
-//! The request exists already while messages of the head arrive, because the head may be fenced before its silence is detected. A new request
-//! replaces it when a new process of the head sends a message: so every message of the head precedes a fence that confirms the request.
+//! The request exists already while messages of the head arrive, because the head may be fenced before its silence is
+//! detected. A new request replaces it when a new process of the head sends a message: so every message of the head
+//! precedes a fence that confirms the request.
 //!
 //! Both are only valid for one process: a request of an earlier one has another number.
 

@@ -1,8 +1,8 @@
 //! Stores the state of a member, a head or the witness, for pools with legs: one file for each pool, durable before a
 //! response is sent. `docs/formats/leg-record.md` describes the bytes.
 //!
-//! A member responds from its file or not at all. A member with a missing or refused file may have made any promise, so it has
-//! no vote until an administrator readmits it.
+//! A member responds from its file or not at all. A member with a missing or refused file may have made any promise, so
+//! it has no vote until an administrator readmits it.
 
 #![forbid(unsafe_code)]
 
@@ -128,8 +128,8 @@ pub fn path_of(folder: &Path, pool: u64) -> PathBuf {
 }
 
 impl Store {
-    /// Creates the file of a member at the creation of the pool, or of one that an administrator readmits. The directory is created if
-    /// missing.
+    /// Creates the file of a member at the creation of the pool, or of one that an administrator readmits. The
+    /// directory is created if missing.
     ///
     /// # Errors
     ///
@@ -168,7 +168,8 @@ impl Store {
         Self::read(folder, &path, pool).map_err(|cause| cause.at(&path))
     }
 
-    /// Opens the file after a failed write, and writes its content again. The content is durable then, whatever became of the failed write.
+    /// Opens the file after a failed write, and writes its content again. The content is durable then, whatever became
+    /// of the failed write.
     ///
     /// # Errors
     ///
@@ -204,8 +205,8 @@ impl Store {
         &self.memory
     }
 
-    /// Handles a request to member `me`. The new state is durable before the response is returned. `serves`: the owner of the pool is on
-    /// this host.
+    /// Handles a request to member `me`. The new state is durable before the response is returned. `serves`: the owner
+    /// of the pool is on this host.
     ///
     /// # Errors
     ///
@@ -262,8 +263,8 @@ fn read_memory(path: &Path, pool: u64) -> Result<Memory, Cause> {
     }
 }
 
-/// The newest record of `pool` that the member on this host has stored. Works while the member runs. The pool may have a newer record, so
-/// this only determines the first request.
+/// The newest record of `pool` that the member on this host has stored. Works while the member runs. The pool may have
+/// a newer record, so this only determines the first request.
 pub fn last_record(folder: &Path, pool: u64) -> Option<Record> {
     read_memory(&path_of(folder, pool), pool).ok()?.accepted
 }
@@ -300,7 +301,8 @@ fn lock(path: &Path) -> Result<File, Cause> {
 ///
 /// # Errors
 ///
-/// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if another process holds the lock; another kind if the file cannot be opened.
+/// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if another process holds the lock; another kind if the file cannot be
+/// opened.
 pub fn lock_file(path: &Path) -> std::io::Result<File> {
     let file = OpenOptions::new()
         .write(true)

@@ -1,11 +1,12 @@
 //! Files by which the leg-server and the owners of pools on the same host communicate.
 //!
-//! * `POOL.owner` is locked by the process that owns the pool or is about to. While it is locked, this head promises no other candidate.
+//! * `POOL.owner` is locked by the process that owns the pool or is about to. While it is locked, this head promises no
+//!   other candidate.
 //! * `POOL.heard`: two heads: the state that the other head sent to the running leg-server.
 //! * `pulse`: whether the leg-server runs without a freeze ([`Pulse`](crate::Pulse)).
 //! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceRequest`](crate::FenceRequest).
-//! * `heard`: counts messages from the other head, and its processes ([`Signs`](crate::Signs)). It is written before each response, so a
-//!   process that reads it after a vote of its own member sees all messages that preceded the vote.
+//! * `heard`: counts messages from the other head, and its processes ([`Signs`](crate::Signs)). It is written before
+//!   each response, so a process that reads it after a vote of its own member sees all messages that preceded the vote.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -130,12 +131,14 @@ impl Processes {
 const SIGN: u64 = 1;
 const NEW_PROCESS: u64 = 1 << 40;
 
-/// Whether a new process may have sent a message between two counts of [`Signs`]. An earlier release does not count processes.
+/// Whether a new process may have sent a message between two counts of [`Signs`]. An earlier release does not count
+/// processes.
 pub fn is_of_new_process(before: u64, now: u64) -> bool {
     now < NEW_PROCESS || before / NEW_PROCESS != now / NEW_PROCESS
 }
 
-/// Counts messages of the other head. One file serves all pools of the directory, because it is about the head, not about a pool.
+/// Counts messages of the other head. One file serves all pools of the directory, because it is about the head, not
+/// about a pool.
 #[derive(Debug)]
 pub struct Signs {
     path: PathBuf,

@@ -1,7 +1,8 @@
 //! Detects whether the leg-server was frozen. Two heads without a witness: a frozen head may have been considered
 //! off, so messages received before the freeze do not count.
 //!
-//! The leg-server writes a beat to the file `pulse`. Processes that rely on its received messages check the file before each step.
+//! The leg-server writes a beat to the file `pulse`. Processes that rely on its received messages check the file before
+//! each step.
 
 use std::fs::{File, OpenOptions};
 use std::io;

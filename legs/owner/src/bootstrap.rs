@@ -1,5 +1,6 @@
-//! Creates a pool with a record on several heads: checks all disks, claims them, creates the pool, stamps the disks, and sends the
-//! record to all members. Until every member has the record, the pool does not count as created, and the operation can be repeated.
+//! Creates a pool with a record on several heads: checks all disks, claims them, creates the pool, stamps the disks,
+//! and sends the record to all members. Until every member has the record, the pool does not count as created, and the
+//! operation can be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -45,7 +46,8 @@ enum Asked {
     Configuration,
 }
 
-/// Returns whether `message` is a head's configuration digest. Adds the head to `differing` unless the digest is `configuration`.
+/// Returns whether `message` is a head's configuration digest. Adds the head to `differing` unless the digest is
+/// `configuration`.
 fn note_difference(
     message: &Message,
     configuration: [u8; 32],
@@ -87,8 +89,8 @@ fn failed(why: impl Into<String>) -> Failure {
     Failure::Side(why.into())
 }
 
-/// Checks that a replacement disk can be used: all heads have read the configuration that names it, no other head uses it, and it is
-/// empty, unless `may_overwrite`. Read-only.
+/// Checks that a replacement disk can be used: all heads have read the configuration that names it, no other head uses
+/// it, and it is empty, unless `may_overwrite`. Read-only.
 ///
 /// # Errors
 ///
@@ -157,13 +159,13 @@ pub fn see_members(
 }
 
 impl Bootstrap {
-    /// Connects to all members, none of which may have the pool, checks all disks, and claims them. With `may_overwrite`, disks
-    /// may contain data or belong to a pool that is not in use.
+    /// Connects to all members, none of which may have the pool, checks all disks, and claims them. With
+    /// `may_overwrite`, disks may contain data or belong to a pool that is not in use.
     ///
     /// # Errors
     ///
-    /// A member cannot be reached or has the pool, or a disk is in use, contains data, or is not lent. Then nothing is claimed
-    /// unless all disks could be.
+    /// A member cannot be reached or has the pool, or a disk is in use, contains data, or is not lent. Then nothing is
+    /// claimed unless all disks could be.
     pub fn begin(
         config: Config,
         network: Network,
@@ -182,9 +184,9 @@ impl Bootstrap {
         Ok((bootstrap, granted))
     }
 
-    /// The same for an existing pool that consists of exactly these disks, and is on this head. `coming`: disks of other heads that will
-    /// join it later and must be available. `is_labelled`: the pool's labels name the record, so the state that an interrupted
-    /// attempt sent to members is reused.
+    /// The same for an existing pool that consists of exactly these disks, and is on this head. `coming`: disks of
+    /// other heads that will join it later and must be available. `is_labelled`: the pool's labels name the record, so
+    /// the state that an interrupted attempt sent to members is reused.
     ///
     /// # Errors
     ///
@@ -246,7 +248,8 @@ impl Bootstrap {
         })
     }
 
-    /// Repeats each request until it has a response. `understand` returns the key that a response belongs to; `why` describes missing ones.
+    /// Repeats each request until it has a response. `understand` returns the key that a response belongs to; `why`
+    /// describes missing ones.
     fn ask_all<K: Ord + Copy>(
         &self,
         questions: BTreeMap<K, (MemberId, Message)>,
@@ -333,8 +336,8 @@ impl Bootstrap {
         }
     }
 
-    /// Returns the members' state of the pool, after checking that all heads have the same configuration. Only records of these disks
-    /// count.
+    /// Returns the members' state of the pool, after checking that all heads have the same configuration. Only records
+    /// of these disks count.
     fn ask_what_is_known(
         &self,
         (heads, configuration): (&[MemberId], [u8; 32]),
@@ -417,8 +420,8 @@ impl Bootstrap {
         ))
     }
 
-    /// Whether the record names these disks. A pool that consists of these disks was never written elsewhere, so a member without
-    /// state may receive the state of another member.
+    /// Whether the record names these disks. A pool that consists of these disks was never written elsewhere, so a
+    /// member without state may receive the state of another member.
     fn is_of_these(&self, memory: &Memory) -> bool {
         let record = memory.accepted.as_ref();
         record.is_some_and(|record| self.disks().iter().all(|(disk, _)| record.names(*disk)))
@@ -468,7 +471,8 @@ impl Bootstrap {
         )
     }
 
-    /// Checks all disks; `may_carry` allows data on them. The epoch of the new pool exceeds each epoch that claimed one of them.
+    /// Checks all disks; `may_carry` allows data on them. The epoch of the new pool exceeds each epoch that claimed one
+    /// of them.
     fn look(&mut self, may_carry: bool) -> Result<(), Failure> {
         let seen = self.looks(self.disks())?;
         self.are_free(&seen)?;

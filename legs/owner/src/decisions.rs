@@ -1,5 +1,5 @@
-//! Logs the inputs and the decisions of the state machine of the record, which does no I/O itself. A decision is logged at debug
-//! level; a message, or a check that recurs, at trace level.
+//! Logs the inputs and the decisions of the state machine of the record, which does no I/O itself. A decision is logged
+//! at debug level; a message, or a check that recurs, at trace level.
 
 use leg_record::{Action, Answer, DiskId, Event, LenderAnswer, LenderRequest, Notice, Request};
 

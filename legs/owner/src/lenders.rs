@@ -15,7 +15,8 @@ pub(crate) struct Lenders {
 }
 
 impl Lenders {
-    /// Sends a request to the lender of a disk, on a separate thread that reports the response. A disk that cannot be reached refuses.
+    /// Sends a request to the lender of a disk, on a separate thread that reports the response. A disk that cannot be
+    /// reached refuses.
     pub(crate) fn ask(
         &mut self,
         side: &Arc<impl Side>,

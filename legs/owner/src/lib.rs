@@ -1,11 +1,11 @@
-//! Owns a pool with legs: feeds events to the state machine of the record (`leg-record`) and performs its actions. A [`Side`]
-//! implements access to the disks and opens the pool.
+//! Owns a pool with legs: feeds events to the state machine of the record (`leg-record`) and performs its actions. A
+//! [`Side`] implements access to the disks and opens the pool.
 //!
-//! One thread decides, and never blocks on a disk of the pool. Blocking operations run on threads of their own and report
-//! back. The record is written on the deciding thread, because no decision may precede it.
+//! One thread decides, and never blocks on a disk of the pool. Blocking operations run on threads of their own and
+//! report back. The record is written on the deciding thread, because no decision may precede it.
 //!
-//! If one head has all disks, its record is stored by this process ([`Membership::OneHead`]). Otherwise all members are reached over
-//! the network ([`Members::Links`]), including the member of this head, which is a separate process.
+//! If one head has all disks, its record is stored by this process ([`Membership::OneHead`]). Otherwise all members are
+//! reached over the network ([`Members::Links`]), including the member of this head, which is a separate process.
 
 #![forbid(unsafe_code)]
 
@@ -71,15 +71,16 @@ pub trait Side: Send + Sync + 'static {
     /// The record without the leg is durable: its errors may be reported to ZFS. Does not block.
     fn exclude(&self, disk: DiskId, since: u64);
 
-    /// The leg failed and is the last current one: the pool is suspended. If no write or flush failed, the side reports when the leg
-    /// is usable. Does not block.
+    /// The leg failed and is the last current one: the pool is suspended. If no write or flush failed, the side reports
+    /// when the leg is usable. Does not block.
     fn keep_last(&self, disk: DiskId);
 
-    /// Uses the last leg again, after the report that it is usable. If it failed again since, reports that. Does not block.
+    /// Uses the last leg again, after the report that it is usable. If it failed again since, reports that. Does not
+    /// block.
     fn use_again(&self, disk: DiskId);
 
-    /// Checks that the disk responds and is the expected one. With `is_given_up`, any disk with any contents is accepted. Blocks for a
-    /// bounded time.
+    /// Checks that the disk responds and is the expected one. With `is_given_up`, any disk with any contents is
+    /// accepted. Blocks for a bounded time.
     ///
     /// # Errors
     ///
@@ -103,8 +104,9 @@ pub trait Side: Send + Sync + 'static {
         Err(format!("disk {} is on this head", disk.0))
     }
 
-    /// Attaches the leg again and resilvers its missing data; all of it if `since` is 0, whichever disk is there. Returns when the
-    /// resilver is complete, two more roots were written to the leg, and the pool has passed the group `beyond`.
+    /// Attaches the leg again and resilvers its missing data; all of it if `since` is 0, whichever disk is there.
+    /// Returns when the resilver is complete, two more roots were written to the leg, and the pool has passed the group
+    /// `beyond`.
     ///
     /// # Errors
     ///
@@ -154,7 +156,8 @@ pub(crate) enum Input {
     Event(Event),
     /// The pool could not be opened.
     NotOpened(String),
-    /// A check whether a disk is available has ended: the newest transaction group of the pool, or the reason why it is not.
+    /// A check whether a disk is available has ended: the newest transaction group of the pool, or the reason why it is
+    /// not.
     Asked(DiskId, Result<u64, String>),
     /// The resilver of a disk failed.
     ResilverFailed(DiskId, Session, String),
@@ -272,8 +275,8 @@ pub(crate) fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
     thread.spawn(body).expect("a thread");
 }
 
-/// The configuration of a single head with its own disks in `groups`: each a list of disks, and how many of them are needed to read
-/// all data.
+/// The configuration of a single head with its own disks in `groups`: each a list of disks, and how many of them are
+/// needed to read all data.
 pub fn one_head(pool: u64, groups: &[(Vec<DiskId>, usize)]) -> Config {
     let me = MemberId(1);
     let group = |(disks, needed): &(Vec<DiskId>, usize)| LegGroup {

@@ -1,7 +1,7 @@
 //! When to check whether an excluded disk is available again. Pure: the time is an argument.
 //!
-//! A return counts when it is complete and the lender has not restarted since the leg failed. An interrupted resilver costs clients
-//! little and is retried at growing intervals. A restart of the lender explains the failure.
+//! A return counts when it is complete and the lender has not restarted since the leg failed. An interrupted resilver
+//! costs clients little and is retried at growing intervals. A restart of the lender explains the failure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use leg_record::{DiskId, Record, process_of};
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between two checks.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Complete returns of a leg within [`PERIOD`] before it is no longer retried. A leg that fails more often is bad, or badly connected.
+/// Complete returns of a leg within [`PERIOD`] before it is no longer retried. A leg that fails more often is bad, or
+/// badly connected.
 const RETURNS_MAX: usize = 3;
 /// Period in which returns are counted. A leg at the limit is retried when its first return is this long ago.
 const PERIOD: Duration = Duration::from_secs(3600);
@@ -37,7 +38,8 @@ impl Out {
     }
 }
 
-/// Incarnations of a disk's lender: of the last admitted session, and of the session by which the disk was last current.
+/// Incarnations of a disk's lender: of the last admitted session, and of the session by which the disk was last
+/// current.
 #[derive(Debug, Default)]
 struct Incarnations {
     admitted: Option<u64>,
@@ -95,8 +97,8 @@ impl Returns {
         }
     }
 
-    /// Another disk of its group has damaged blocks, so its copies are needed: it is checked now, regardless of earlier returns. At most
-    /// once in [`PAUSE_MAX`], so that a bad disk does not return and fail all the time.
+    /// Another disk of its group has damaged blocks, so its copies are needed: it is checked now, regardless of earlier
+    /// returns. At most once in [`PAUSE_MAX`], so that a bad disk does not return and fail all the time.
     pub(crate) fn recall(&mut self, disk: DiskId, now: Instant) {
         let Some(out) = self.out.get_mut(&disk) else {
             return;

@@ -28,7 +28,7 @@ use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of checks of the connections.
 const LINK_INTERVAL: Duration = Duration::from_millis(50);
-/// When no more responses are expected, requests are repeated, or the opening is decided without them, after this pause.
+/// Pause when no more responses are expected, before requests are repeated or the opening is decided without them.
 const HEARD_ALL_PAUSE: Duration = Duration::from_millis(200);
 /// Time at the export for members to accept that the pool has no owner. Otherwise the next owner needs a proof.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
@@ -72,8 +72,7 @@ pub struct Options {
     pub before_action: Option<BeforeAction>,
 }
 
-/// Creates a pool with a record: stamps all of its disks as current, then writes the record. The pool must not
-/// be open.
+/// Creates a pool with a record: stamps its disks as current, then writes the record. The pool must not be open.
 ///
 /// # Errors
 ///
@@ -229,7 +228,6 @@ struct Decider<S> {
     common: Arc<Common>,
 }
 
-/// Whether the thread continues.
 #[derive(PartialEq, Eq)]
 enum Goes {
     On,
@@ -265,7 +263,6 @@ impl<S: Side> Decider<S> {
         self.config.by(self.asking.memory().accepted.as_ref())
     }
 
-    /// Performs the periodic work.
     fn on_time(&mut self) -> Result<Goes, Halt> {
         if self.look_for_freeze()? == Goes::ToItsEnd {
             return Ok(Goes::ToItsEnd);
@@ -402,8 +399,8 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// Names the members in a record of an earlier release, once all respond, so that a later change of the configuration has no effect.
-    /// Attempted once: a member that cannot read such a record closes its connection.
+    /// Names the members in a record of an earlier release, once all respond, so that a later change of the
+    /// configuration has no effect. Attempted once: a member that cannot read such a record closes its connection.
     fn name_members(&mut self) -> Result<Goes, Halt> {
         let is_due = {
             let shown = self.common.shown();
@@ -558,8 +555,7 @@ impl<S: Side> Decider<S> {
         Goes::ToItsEnd
     }
 
-    /// Two heads: state that the other one sent to the member of this head since that process started counts as sent to this process. A
-    /// fence of this host terminates both.
+    /// Two heads: state that the other one sent to the running member of this head counts as sent to this process.
     fn tell_what_was_heard(&mut self, boot: u64) -> Result<Goes, Halt> {
         if std::mem::replace(&mut self.was_told_what_was_heard, true) {
             return Ok(Goes::On);
@@ -782,8 +778,7 @@ impl<S: Side> Decider<S> {
         Ok(Goes::On)
     }
 
-    /// The proof that this process was started with holds for the opening: later the other head may have restarted. In a term, a fence
-    /// after its last message counts.
+    /// The proof given at the start only holds for the opening. In a term, a fence after the head's last message counts.
     fn is_off(&mut self, head: MemberId) -> bool {
         if self.owner.has_term() {
             let linked = self.asking.linked();
@@ -825,7 +820,6 @@ impl<S: Side> Decider<S> {
 
     fn exclude(&mut self, disk: DiskId) {
         if self.last.remove(&disk) {
-            // Another leg is current by now.
             self.show_last();
         }
         // The last committed record excludes it, and is published before its effects.
@@ -913,7 +907,6 @@ impl<S: Side> Decider<S> {
         self.common.show(|shown| shown.last = last);
     }
 
-    /// Restarts the opening.
     fn reopen(&mut self) {
         self.reopens += 1;
         tracing::info!("the record changed while the pool was being opened: reading it again");

@@ -72,8 +72,8 @@ impl fmt::Display for Unheard {
     }
 }
 
-/// Why a pool is not opened, and a remedy. `objection`: why the proof about the previous owner does not count, or which members got no
-/// request.
+/// Why a pool is not opened, and a remedy. `objection`: why the proof about the previous owner does not count, or which
+/// members got no request.
 pub(crate) fn refusal(
     side: &impl Side,
     config: &Config,
@@ -137,7 +137,8 @@ pub(crate) fn difference(names: &[String]) -> String {
     )
 }
 
-/// Message: the member of this head sends no state, and another member has a record with other members than the configuration.
+/// Message: the member of this head sends no state, and another member has a record with other members than the
+/// configuration.
 pub(crate) fn of_others(member: &str) -> String {
     format!(
         "the member of this head has sent no record, and by the record of {member} the pool has other members than the \

@@ -135,8 +135,8 @@ impl Lender {
         self.incarnation
     }
 
-    /// The disk was closed and reopened, and unflushed writes may be lost: as if the lender had restarted and received the pending
-    /// session's claim again.
+    /// The disk was closed and reopened, and unflushed writes may be lost: as if the lender had restarted and received
+    /// the pending session's claim again.
     pub fn reopened(&mut self) {
         self.incarnation = self.incarnation.wrapping_add(1);
         self.admitted = None;

@@ -2,15 +2,15 @@
 //!
 //! Pure: callers feed events, and perform the returned actions. There is no clock, socket or file in this crate.
 //!
-//! * [`Record`]: the replicated state of a pool. [`Memory`]: the state of a member, a head or the witness, and its rules.
+//! * [`Record`]: the replicated state of a pool. [`Memory`]: the state of a member, a head or the witness, and its
+//!   rules.
 //! * [`Owner`]: a head that owns the pool or is a candidate. [`Lender`]: lends a disk, to one session at a time.
 //! * [`Config`]: the members, their quorum, and the disks that can be read from.
 //!
-//! **Invariants.** Every write that was acknowledged to a client as durable is on every disk that the newest committed record calls
-//! current. One head at a time writes. A disk with missing data is never opened alone. The explorer in
-//! `explorer/` (tests only) searches for states that violate one of these, with all rules and
-//! without each (`rules.rs`). `docs/decisions/0080-record-of-legs.md` explains the protocol, and the flaws of its first
-//! draft.
+//! **Invariants.** Every write that was acknowledged to a client as durable is on every disk that the newest committed
+//! record calls current. One head at a time writes. A disk with missing data is never opened alone. The explorer in
+//! `explorer/` (tests only) searches for states that violate one of these, with all rules and without each
+//! (`rules.rs`). `docs/decisions/0080-record-of-legs.md` explains the protocol, and the flaws of its first draft.
 //!
 //! **Obligations of callers.**
 //!

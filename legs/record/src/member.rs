@@ -1,12 +1,12 @@
 //! The state of one member, a head or the witness, for a pool, and its responses.
 //!
-//! The durable state consists of the greatest term that it promised to and that was not withdrawn, the newest record that it
-//! accepted, and the version of the committed record. [`Memory::handle`] returns the state to write. The response may be sent
-//! only after that is durable.
+//! The durable state consists of the greatest term that it promised to and that was not withdrawn, the newest record
+//! that it accepted, and the version of the committed record. [`Memory::handle`] returns the state to write. The
+//! response may be sent only after that is durable.
 //!
-//! **A member that lost this state** may have made any promise. An administrator readmits it with a new *life*, a random number. In
-//! that life it is no member ([`Memory::again`]) until a committed record names the life, and its owner has sent that record. Votes of
-//! the previous life do not count together with such a record.
+//! **A member that lost this state** may have made any promise. An administrator readmits it with a new *life*, a
+//! random number. In that life it is no member ([`Memory::again`]) until a committed record names the life, and its
+//! owner has sent that record. Votes of the previous life do not count together with such a record.
 
 use super::record::{Ballot, MemberId, Record, Version};
 use super::rules::{Rule, holds};
@@ -264,12 +264,14 @@ impl Memory {
         }
     }
 
-    /// No valid candidate reaches such an epoch. After a promise of the last epoch no head could open the pool any more.
+    /// No valid candidate reaches such an epoch. After a promise of the last epoch no head could open the pool any
+    /// more.
     fn is_far_ahead(&self, ballot: Ballot) -> bool {
         ballot.epoch.saturating_sub(self.promised.epoch) > EPOCHS_AT_ONCE_MAX
     }
 
-    /// The owner with the promises of the other members may continue. No decision relies on a promise to an abandoned term.
+    /// The owner with the promises of the other members may continue. No decision relies on a promise to an abandoned
+    /// term.
     fn withdraw(&self, ballot: Ballot) -> Reply {
         let is_it = self.promised == ballot && self.before != Ballot::default();
         let before = Self {

@@ -19,7 +19,8 @@ pub enum Membership {
         /// The witness.
         witness: MemberId,
     },
-    /// The same, and the witness is being removed. A commit needs any two, and the two heads or a replacement for the vote of one.
+    /// The same, and the witness is being removed. A commit needs any two, and the two heads or a replacement for the
+    /// vote of one.
     WitnessLeaves {
         /// The heads.
         heads: [MemberId; 2],
@@ -86,9 +87,9 @@ impl Membership {
         heads.filter(|head| next.heads().contains(head))
     }
 
-    /// The next step on the way to `wish`. A witness or a third head is added in one step, and a witness is removed in two: heads that
-    /// are one step apart rely on the response, or the fence, of the same member. A new member has no vote before both heads apply the
-    /// rule with it, so a third head replaces a witness in that step.
+    /// The next step on the way to `wish`. A witness or a third head is added in one step, and a witness is removed in
+    /// two: heads that are one step apart rely on the response, or the fence, of the same member. A new member has no
+    /// vote before both heads apply the rule with it, so a third head replaces a witness in that step.
     pub(super) fn step_to(&self, wish: &Self) -> Option<Self> {
         match (self, wish) {
             (
@@ -162,8 +163,8 @@ impl Config {
         self.membership.members()
     }
 
-    /// The same with the members of a record. A head applies the record that its own member accepted: no change of members is committed
-    /// without that.
+    /// The same with the members of a record. A head applies the record that its own member accepted: no change of
+    /// members is committed without that.
     pub fn by(&self, record: Option<&Record>) -> Cow<'_, Self> {
         let named = record.and_then(|record| record.members.as_ref());
         match named.filter(|_| holds(Rule::MembersOfTheRecord)) {
@@ -219,8 +220,8 @@ impl Config {
         current.all(|disk| self.lender(*disk) == Some(self.me))
     }
 
-    /// Two heads: whether the fence of the other one is a vote. Not if that head has the only current disks: it may continue
-    /// alone after a restart, without the records that were committed without it.
+    /// Two heads: whether the fence of the other one is a vote. Not if that head has the only current disks: it may
+    /// continue alone after a restart, without the records that were committed without it.
     pub fn may_vote_by_fence<'a>(&self, current: impl Iterator<Item = &'a DiskId>) -> bool {
         let mut lenders = current.map(|disk| self.lender(*disk));
         lenders.any(|lender| lender == Some(self.me)) || !holds(Rule::NoFenceAgainstTheSole)
@@ -258,8 +259,8 @@ impl Config {
         }
     }
 
-    /// The members that must accept `proposed` first, if the order matters. With two heads, the lender of the only current disks
-    /// must accept that they no longer are the only ones before the other head may act on it.
+    /// The members that must accept `proposed` first, if the order matters. With two heads, the lender of the only
+    /// current disks must accept that they no longer are the only ones before the other head may act on it.
     pub fn first_to_accept(
         &self,
         before: &Record,

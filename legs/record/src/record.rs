@@ -4,8 +4,8 @@ use super::membership::Membership;
 use super::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The last root of an owner that died may be ahead of the pool by this many groups. Groups without a change are counted and have no
-/// root: an idle pool counts this many in a day.
+/// The last root of an owner that died may be ahead of the pool by this many groups. Groups without a change are
+/// counted and have no root: an idle pool counts this many in a day.
 const GROUPS_AHEAD_MAX: u64 = 20_000;
 
 /// A head or witness, by a number that never changes.
@@ -18,8 +18,8 @@ pub struct DiskId(pub u64);
 
 /// A term: one attempt of one head to own the pool.
 ///
-/// The epoch grows with each term. The nonce is random: it distinguishes two terms with the same epoch that were claimed without
-/// knowledge of each other.
+/// The epoch grows with each term. The nonce is random: it distinguishes two terms with the same epoch that were
+/// claimed without knowledge of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ballot {
     /// The greater one wins.
@@ -142,8 +142,8 @@ pub struct Record {
     pub members: Option<Membership>,
 }
 
-/// Most life numbers in a record when a member is added: those of former witnesses, and of the heads. The format has room for 16,
-/// so there is room for the new member, and for members that lose their state later.
+/// Most life numbers in a record when a member is added: those of former witnesses, and of the heads. The format has
+/// room for 16, so there is room for the new member, and for members that lose their state later.
 const LIVES_LEFT_MAX: usize = 12;
 
 impl Record {
@@ -163,7 +163,8 @@ impl Record {
         }
     }
 
-    /// Whether it has room for the life of a new member. The life of a former one stays, because its vote may be in flight.
+    /// Whether it has room for the life of a new member. The life of a former one stays, because its vote may be in
+    /// flight.
     pub fn takes_a_life_of(&self, member: MemberId) -> bool {
         self.lives.len() < LIVES_LEFT_MAX || self.lives.contains_key(&member)
     }
@@ -185,7 +186,8 @@ impl Record {
         members.is_none_or(|members| members.heads().contains(&head))
     }
 
-    /// Adopts the members of another record, which are `members`. One that is not named by this record counts in its life there.
+    /// Adopts the members of another record, which are `members`. One that is not named by this record counts in its
+    /// life there.
     pub(super) fn take_members(&mut self, other: &Self, members: &[MemberId]) {
         let named = self.members.as_ref().map(Membership::members);
         for (member, life) in &other.lives {
@@ -271,8 +273,8 @@ impl Record {
         self.divergent.insert(disk);
     }
 
-    /// An administrator gave up the data on a disk that is not current, or replaced it: all data is copied to the disk. The same holds for
-    /// a disk that is new to the pool.
+    /// An administrator gave up the data on a disk that is not current, or replaced it: all data is copied to the disk.
+    /// The same holds for a disk that is new to the pool.
     pub(super) fn give_up(&mut self, disk: DiskId) {
         if self.current.contains_key(&disk) {
             return;
@@ -301,8 +303,8 @@ impl Record {
         self.stale.contains_key(&disk) && again == *self
     }
 
-    /// Notes that the owner of this term begins to write to a stale disk, in the session `next`. `seen` and `roots` are the
-    /// stamp and the roots on it now. The data on an older image does not count.
+    /// Notes that the owner of this term begins to write to a stale disk, in the session `next`. `seen` and `roots` are
+    /// the stamp and the roots on it now. The data on an older image does not count.
     pub fn begin_return(&mut self, disk: DiskId, seen: Session, roots: Roots, next: Session) {
         if let Some(stale) = self.stale.get_mut(&disk) {
             if stale.is_older(roots) && holds(Rule::OlderImagesAreCopied) {

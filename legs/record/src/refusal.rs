@@ -40,8 +40,8 @@ pub enum Refusal {
         /// The members that responded.
         heard: BTreeSet<MemberId>,
     },
-    /// Two heads: the other one may have continued alone. A message of it is needed, or an administrator's confirmation that it has nothing
-    /// newer.
+    /// Two heads: the other one may have continued alone. A message of it is needed, or an administrator's confirmation
+    /// that it has nothing newer.
     OtherHeadUnheard {
         /// The other head.
         head: MemberId,

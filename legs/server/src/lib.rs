@@ -1,8 +1,8 @@
 //! `bulkhead leg-server`: serves pools with legs on several heads. It stores their records and responds to the
 //! other members ([`members`]), and it lends the host's disks ([`lender`]). It owns no pool and has no ZFS library.
 //!
-//! Crash-only: its responses are durable. A session of a disk that it lent is lost with the process; a disk that it passed to a pool server of
-//! this host stays with that server.
+//! Crash-only: its responses are durable. A session of a disk that it lent is lost with the process; a disk that it
+//! passed to a pool server of this host stays with that server.
 
 #![forbid(unsafe_code)]
 
@@ -130,7 +130,8 @@ impl fmt::Display for Remembering {
     }
 }
 
-/// By the records that this head accepted. Unreadable files are skipped. A file is replaced as a whole, so no lock is needed.
+/// By the records that this head accepted. Unreadable files are skipped. A file is replaced as a whole, so no lock is
+/// needed.
 fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
     let pools = members::pools_in(folder)?.into_iter();
     let found = pools.filter_map(|pool| {

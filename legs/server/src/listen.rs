@@ -1,6 +1,6 @@
 //! Two heads without a witness: reads the state of the other head periodically, and notes each of its messages. A pool
-//! server that starts later, when the other head may be off, relies on both. Whether there is a witness or a third head depends on the record
-//! of each pool, and may change.
+//! server that starts later, when the other head may be off, relies on both. Whether there is a witness or a third head
+//! depends on the record of each pool, and may change.
 //!
 //! State received before a freeze of this process does not count: the head may have been considered off.
 
@@ -193,8 +193,8 @@ impl Ear {
         }
     }
 
-    /// The number of the next requests, and their pools, each with the receiving head: all pools without a response, and some
-    /// with one in turn.
+    /// The number of the next requests, and their pools, each with the receiving head: all pools without a response,
+    /// and some with one in turn.
     fn due(&self, turn: &mut usize) -> (u32, Vec<(MemberId, u64)>) {
         let state = self.state();
         let pools = state.pools.iter();

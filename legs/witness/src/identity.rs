@@ -1,5 +1,5 @@
-//! The key of this witness. It is in the same directory as the records: losing the directory loses the key, and heads do not
-//! accept a witness without its records.
+//! The key of this witness. It is in the same directory as the records: losing the directory loses the key, and heads
+//! do not accept a witness without its records.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,7 +1,8 @@
 //! `bulkhead-witness`: stores, on a third host, which legs of a pool are current, so that after any loss
 //! one of two heads can continue safely. It holds no data and needs no ZFS.
 //!
-//! `identity` has the key; `serve` runs the witness; `control_socket` is the socket for an administrator on the same host.
+//! `identity` has the key; `serve` runs the witness; `control_socket` is the socket for an administrator on the same
+//! host.
 
 #![forbid(unsafe_code)]
 
@@ -65,8 +66,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Readmit the witness to a pool after its file was lost, or as a replacement of another host. It has no vote until the head that
-    /// serves the pool has sent the record and the other head has agreed
+    /// Readmit the witness to a pool after its file was lost, or as a replacement of another host. It has no vote until
+    /// the head that serves the pool has sent the record and the other head has agreed
     Readmit {
         /// Number of the pool, as `status` prints it: `guid` in legs.toml
         pool: u64,

@@ -48,7 +48,8 @@ pub type OpenFound =
     Box<dyn Fn(Candidate, engine::pool::legs::Record) -> Result<(), String> + Send + Sync>;
 
 impl MultiHead {
-    /// The legs of `pool`. Their names are in the pool's directory in `run_dir`. `None`: the file does not name the pool.
+    /// The legs of `pool`. Their names are in the pool's directory in `run_dir`. `None`: the file does not name the
+    /// pool.
     pub fn new(
         file: LegsFile,
         identity: Arc<Identity>,
@@ -59,7 +60,8 @@ impl MultiHead {
         Self::reaching(file, identity, pool, run_dir, |leg| leg.head == me)
     }
 
-    /// The same for read-only access: all legs are reached through their lenders, also those of this head, which its lender has open.
+    /// The same for read-only access: all legs are reached through their lenders, also those of this head, which its
+    /// lender has open.
     pub fn to_look(
         file: LegsFile,
         identity: Arc<Identity>,
@@ -129,7 +131,8 @@ impl MultiHead {
         self.remotes.forget_name(disk)
     }
 
-    /// Sets the configuration. `file` adds a witness or a head, or changes the path of a disk; it must not differ otherwise.
+    /// Sets the configuration. `file` adds a witness or a head, or changes the path of a disk; it must not differ
+    /// otherwise.
     pub fn has_read(&self, file: LegsFile) {
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
     }
@@ -369,7 +372,8 @@ impl MultiHeadSide {
         }
     }
 
-    /// Writes to all legs. Every leg that is current on return has completed a write and a flush; one on a lost head is stale in the record.
+    /// Writes to all legs. Every leg that is current on return has completed a write and a flush; one on a lost head is
+    /// stale in the record.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Legs of other heads as devices under OpenZFS: the driver sends I/O to their lenders.
 //!
-//! In one directory each leg of the pool has a name, its number. The name of a leg of this head is a symbolic link. The name of a leg of
-//! another head is missing, or a sparse file with the leg's labels, so that the library discovers the pool.
+//! In one directory each leg of the pool has a name, its number. The name of a leg of this head is a symbolic link. The
+//! name of a leg of another head is missing, or a sparse file with the leg's labels, so that the library discovers the
+//! pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -126,7 +127,8 @@ impl Remotes {
         self.folder.join(disk.0.to_string())
     }
 
-    /// The leg with its name at `path`, on this head or on the one that wrote its label: the directories have the same name on both.
+    /// The leg with its name at `path`, on this head or on the one that wrote its label: the directories have the same
+    /// name on both.
     pub(crate) fn at(&self, path: &Path) -> Option<DiskId> {
         let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
         let is_alike = path.parent()?.file_name() == self.folder.file_name();
@@ -134,8 +136,8 @@ impl Remotes {
         (is_alike && is_leg).then_some(disk)
     }
 
-    /// A driver that sends I/O of these legs to their heads, and passes all other I/O to the inner driver. Fault injection
-    /// (`wrap`) applies to both: a device of another head fails here as it would fail there.
+    /// A driver that sends I/O of these legs to their heads, and passes all other I/O to the inner driver. Fault
+    /// injection (`wrap`) applies to both: a device of another head fails here as it would fail there.
     pub(crate) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
         let remotes = Arc::clone(self);
         Arc::new(move |files| {
@@ -152,7 +154,8 @@ impl Remotes {
         })
     }
 
-    /// Creates the names of `own` legs, as links to their paths, and the labels of connected legs. Removes all other names.
+    /// Creates the names of `own` legs, as links to their paths, and the labels of connected legs. Removes all other
+    /// names.
     ///
     /// # Errors
     ///

@@ -21,8 +21,8 @@ use zpool::pool::legs as pool_legs;
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of counts of failed reads, and of probes of the last leg.
 const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The root of one group may have been in flight when the leg was found complete, and the next root is written before the one that
-/// confirms it.
+/// The root of one group may have been in flight when the leg was found complete, and the next root is written before
+/// the one that confirms it.
 const ROOTS_AFTER: u64 = 2;
 
 /// Opens the pool with exactly the devices of a record.
@@ -190,7 +190,8 @@ impl ZfsSide {
         }
     }
 
-    /// Polls in the background until the last leg responds at `is_there`, and then uses it again or restarts the process.
+    /// Polls in the background until the last leg responds at `is_there`, and then uses it again or restarts the
+    /// process.
     pub(crate) fn await_last(
         self: &Arc<Self>,
         disk: DiskId,
@@ -236,8 +237,8 @@ impl ZfsSide {
         });
     }
 
-    /// Writes labels to a disk that an administrator gave up or replaced. Its roots may be of later groups than the pool's, or it
-    /// has no label: the roots must be removed, and the library needs a label.
+    /// Writes labels to a disk that an administrator gave up or replaced. Its roots may be of later groups than the
+    /// pool's, or it has no label: the roots must be removed, and the library needs a label.
     fn label_anew(&self, disk: DiskId) -> Result<(), String> {
         let (path, leg) = (self.path(disk)?, self.leg(disk));
         let bytes = device_bytes(&path, leg).map_err(|error| error.to_string())?;
@@ -443,7 +444,8 @@ impl Side for Watched {
         loop {
             pool_legs::write_group(&side.pool).map_err(text)?;
             side.await_whole(disk)?;
-            // The flush of a later group covers all copied data, and the groups of the log that were written during the copy.
+            // The flush of a later group covers all copied data, and the groups of the log that were written during the
+            // copy.
             match barrier::flushed_group(side.leg(disk)) {
                 Some(group) if group > enough => {
                     tracing::debug!(%pool, leg, group, "the return of a leg is flushed");

@@ -1,5 +1,5 @@
-//! Pools with a record of their legs, on the real library, with files as legs: a failed leg is excluded by the record before a write
-//! counts, an excluded leg is never opened alone, and a returning leg is resilvered.
+//! Pools with a record of their legs, on the real library, with files as legs: a failed leg is excluded by the record
+//! before a write counts, an excluded leg is never opened alone, and a returning leg is resilvered.
 
 #[path = "../../../engines/zpool/tests/support/mod.rs"]
 mod support;
@@ -274,8 +274,8 @@ fn pass_killed(parts: &Parts, part: &str) {
     assert_eq!(ended.signal(), Some(9), "{part} is killed by itself");
 }
 
-/// openzfs#14640: a leg is disconnected, writes continue, all processes stop, and that leg alone returns. It is a valid pool without
-/// the acknowledged writes.
+/// openzfs#14640: a leg is disconnected, writes continue, all processes stop, and that leg alone returns. It is a valid
+/// pool without the acknowledged writes.
 #[test]
 fn a_stale_leg_that_comes_back_alone_is_not_opened() {
     let Some(part) = part() else {
@@ -427,7 +427,8 @@ fn rot(path: &std::path::Path) {
     written.expect("written");
 }
 
-/// Both legs are available. Wrong data does not affect the writes of a leg: it is read from the other leg and repaired, regardless of the amount.
+/// Both legs are available. Wrong data does not affect the writes of a leg: it is read from the other leg and repaired,
+/// regardless of the amount.
 #[test]
 fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
     let Some(part) = part() else {
@@ -687,8 +688,8 @@ fn copy(parts: &Parts, from: &str, to: &str) {
     assert!(cp.status().expect("cp").success());
 }
 
-/// A storage array or an administrator copied a leg: while it was in use, after its head was killed, and after the pool was exported. The copies are
-/// in the search path of pools, and one of them replaces the leg.
+/// A storage array or an administrator copied a leg: while it was in use, after its head was killed, and after the pool
+/// was exported. The copies are in the search path of pools, and one of them replaces the leg.
 #[test]
 fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged() {
     let Some(part) = part() else {

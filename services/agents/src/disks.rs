@@ -137,8 +137,9 @@ fn one_of_each(same: Vec<Member<'_>>) -> Vec<Member<'_>> {
     }
 }
 
-/// The content of a pool's newest labels; `None` if no label is valid. Among labels of one transaction group, the label of a pool in use
-/// precedes one of an exported pool: it requires a proof that the owner has stopped. Two owners are an error.
+/// The content of a pool's newest labels; `None` if no label is valid. Among labels of one transaction group, the label
+/// of a pool in use precedes one of an exported pool: it requires a proof that the owner has stopped. Two owners are an
+/// error.
 fn owner(pool: &PoolName, members: &[Member<'_>]) -> Result<Option<Found>, String> {
     let newest = members.iter().filter_map(Member::newest);
     let newest = newest.max_by_key(|one| one.txg);

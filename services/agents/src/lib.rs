@@ -369,7 +369,8 @@ impl PoolProgram for Program<'_> {
         if !self.has_had(pool, remains.noted) {
             return Ok(());
         }
-        // The leg-server may have such a disk open. It lends the disk only after all remains of a server are gone there.
+        // The leg-server may have such a disk open. It lends the disk only after all remains of a server are gone
+        // there.
         if self.pool(pool).is_ok_and(|pool| pool.has_legs()) {
             return Ok(());
         }
@@ -590,8 +591,8 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
     }
     add("claims", pool.claims.as_str().to_owned());
     match grant.basis() {
-        // The server itself proves it, by the label and the locks on the devices; with legs, members make no promise while an
-        // owner is there.
+        // The server itself proves it, by the label and the locks on the devices; with legs, members make no promise
+        // while an owner is there.
         Basis::Exported | Basis::SameHost => {}
         // A proof about one head does not cover a different owner that a label may name later.
         Basis::Fenced { head } => add("fenced-owner", head.to_string()),

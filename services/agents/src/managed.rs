@@ -58,8 +58,8 @@ fn file() -> Result<Option<Appliance>, Failure> {
     }
 }
 
-/// Refuses a request that stops a pool outside the cluster's control: the cluster starts it again, or finds no pool and reports failures on every
-/// head. The agent of the cluster exports by a request of its own.
+/// Refuses a request that stops a pool outside the cluster's control: the cluster starts it again, or finds no pool and
+/// reports failures on every head. The agent of the cluster exports by a request of its own.
 pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     let destroys = match request {
         Request::Pool(PoolRequest::Close(_)) => false,
@@ -88,7 +88,8 @@ pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> R
     }
 }
 
-/// The appliance file exists, and does not show whether the pool belongs to the appliance: only the cluster may have it.
+/// The appliance file exists, and does not show whether the pool belongs to the appliance: only the cluster may have
+/// it.
 fn judge_unreadable(
     pool: &PoolName,
     standing: PoolStanding,

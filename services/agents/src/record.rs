@@ -1,13 +1,15 @@
-//! The last owner of a pool with legs, by this head's record. The pool's disks do not show it: they may be stale or dead, or on other heads
-//! only. It only determines the head about which the cluster is queried: the server checks with the members that the pool is free.
+//! The last owner of a pool with legs, by this head's record. The pool's disks do not show it: they may be stale or
+//! dead, or on other heads only. It only determines the head about which the cluster is queried: the server checks with
+//! the members that the pool is free.
 
 use appliance::Appliance;
 use leg_door::LastOwner;
 use takeover::Label;
 use units::HeadName;
 
-/// By the newest record on this head. For two heads alone it is always the other one, because its fence replaces its vote: a head
-/// that was away may have itself as owner on record, and an export that no other head has on record is no vote.
+/// By the newest record on this head. For two heads alone it is always the other one, because its fence replaces its
+/// vote: a head that was away may have itself as owner on record, and an export that no other head has on record is no
+/// vote.
 pub fn owner(appliance: &Appliance, own: &HeadName, last: LastOwner) -> Label {
     let in_use = |head: Option<&HeadName>| Label::InUse {
         by_this_host: head == Some(own),

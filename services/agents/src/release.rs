@@ -35,8 +35,8 @@ pub enum Kept {
 pub struct Whose<'a> {
     /// The pool that this head has released.
     pub pool: &'a PoolName,
-    /// This head, if other heads share its kernel and their locks are visible here: a lock of a disk that is theirs by its label does not
-    /// count.
+    /// This head, if other heads share its kernel and their locks are visible here: a lock of a disk that is theirs by
+    /// its label does not count.
     pub among_heads: Option<HostId>,
 }
 

@@ -1,5 +1,5 @@
-//! Checks that the legs of the head that a pool moves to are current: without current legs it does not open the pool, and
-//! clients would lose it for the time of the attempt.
+//! Checks that the legs of the head that a pool moves to are current: without current legs it does not open the pool,
+//! and clients would lose it for the time of the attempt.
 
 use appliance::Appliance;
 use control::calendar::utc;
@@ -11,7 +11,8 @@ use units::{HeadName, PoolName};
 
 use crate::move_keys::{Way, with_peers};
 
-/// Refuses a move of `pool` to a head with legs that are not current. Returns a remark if the state of the legs is unknown.
+/// Refuses a move of `pool` to a head with legs that are not current. Returns a remark if the state of the legs is
+/// unknown.
 pub fn check(
     common: &Common,
     appliance: &Appliance,

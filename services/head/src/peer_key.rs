@@ -1,6 +1,8 @@
-//! The key by which heads authenticate each other. Pool servers cannot read it, so a compromised one cannot impersonate a head.
+//! The key by which heads authenticate each other. Pool servers cannot read it, so a compromised one cannot impersonate
+//! a head.
 //!
-//! `appliance apply` writes it once the binary of every head reads it. Until then heads use Corosync's key, as older releases do.
+//! `appliance apply` writes it once the binary of every head reads it. Until then heads use Corosync's key, as older
+//! releases do.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,8 +26,8 @@ impl PeerKey {
         }
     }
 
-    /// Returns the key. `None` if there is none, or if its file is unusable: Corosync's key is no fallback then, because more
-    /// processes can read it.
+    /// Returns the key. `None` if there is none, or if its file is unusable: Corosync's key is no fallback then,
+    /// because more processes can read it.
     pub fn read(&self) -> Option<Vec<u8>> {
         let path = self.own.display();
         match std::fs::read(&self.own) {

@@ -1,5 +1,5 @@
-//! The state of the safeguards of a takeover: quorum, the vote of the witness, fence devices, and power-offs without confirmation
-//! by a device. Reads the output of crm_mon(8), corosync-quorumtool(8) and corosync-qdevice-tool(8).
+//! The state of the safeguards of a takeover: quorum, the vote of the witness, fence devices, and power-offs without
+//! confirmation by a device. Reads the output of crm_mon(8), corosync-quorumtool(8) and corosync-qdevice-tool(8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

@@ -93,8 +93,8 @@ fn with(before: &Membership, head: MemberId, file: &LegsFile) -> Result<Membersh
     }
 }
 
-/// The number of the head that the configuration now names. Nothing else may differ from the known configuration, except its legs, and
-/// a witness that is removed.
+/// The number of the head that the configuration now names. Nothing else may differ from the known configuration,
+/// except its legs, and a witness that is removed.
 fn coming(
     known: &LegsFile,
     (file, path): (&LegsFile, &Path),

@@ -1,5 +1,5 @@
-//! Adds a witness or a third head to a pool that is served, or removes a witness: the members of the record change by the record
-//! itself.
+//! Adds a witness or a third head to a pool that is served, or removes a witness: the members of the record change by
+//! the record itself.
 
 use std::path::Path;
 use std::sync::MutexGuard;

@@ -1,4 +1,5 @@
-//! Liveness of other heads. With two heads alone: messages from the other head, and whether its fence counts as its vote.
+//! Liveness of other heads. With two heads alone: messages from the other head, and whether its fence counts as its
+//! vote.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +16,8 @@ use crate::{Failure, random};
 /// Two heads alone: a request to fence the other one, which would count as its vote.
 struct Requested {
     number: u64,
-    /// Number of connections to the head so far. A message sent on a later one may have reached a process that this one has no message of.
+    /// Number of connections to the head so far. A message sent on a later one may have reached a process that this one
+    /// has no message of.
     connections: u64,
     is_missed: bool,
     /// The head was fenced, after its last message.
@@ -112,7 +114,8 @@ impl Liveness {
         self.note_sign(from, is_new);
     }
 
-    /// A fence before a new process of the head sent a message is no vote. Nor is one after which an old process sends a message.
+    /// A fence before a new process of the head sent a message is no vote. Nor is one after which an old process sends
+    /// a message.
     fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
         self.heard.insert(from, Instant::now());
         let is_confirmed = |request: &Requested| {
@@ -156,8 +159,8 @@ impl Liveness {
 
     /// Two heads alone, in a term: requests the fence of the other one. Returns whether it has just been confirmed.
     ///
-    /// Only after a message of the other head since this process started or resumed after a freeze: otherwise the other head may have
-    /// considered this one off, and its fence would be no vote.
+    /// Only after a message of the other head since this process started or resumed after a freeze: otherwise the other
+    /// head may have considered this one off, and its fence would be no vote.
     pub(super) fn look_for_fence(&mut self, name: &str, connections: u64, now: Instant) -> bool {
         let heard = self.other.and_then(|other| self.heard.get(&other).copied());
         let heard = heard.filter(|heard| self.thawed.is_none_or(|thawed| thawed < *heard));

@@ -92,7 +92,8 @@ impl Membership {
         silent.map(|(member, why)| (*member, Unheard::Silent(*why)))
     }
 
-    /// Whether a record names other members than the configured ones, which are used while the member of this head sends no state.
+    /// Whether a record names other members than the configured ones, which are used while the member of this head
+    /// sends no state.
     pub(super) fn is_of_others(&self, record: &Record) -> bool {
         let named = record.members.as_ref();
         let rule = self.config.by(self.own.accepted.as_ref());

@@ -1,8 +1,9 @@
-//! Members that are reached over the network. Any message may be lost, so requests are retried; every request is idempotent.
+//! Members that are reached over the network. Any message may be lost, so requests are retried; every request is
+//! idempotent.
 //!
-//! **The own member** is another process on this host. Its durable state follows from its responses. Between two responses
-//! no relevant state changes: it accepts records only of the term it promised last, and a promise to another candidate,
-//! unless withdrawn, terminates this term at its next proposal.
+//! **The own member** is another process on this host. Its durable state follows from its responses. Between two
+//! responses no relevant state changes: it accepts records only of the term it promised last, and a promise to another
+//! candidate, unless withdrawn, terminates this term at its next proposal.
 
 mod connections;
 mod liveness;
@@ -115,7 +116,8 @@ impl Linked {
         self.membership.own()
     }
 
-    /// Whether the member of this head has sent its state, or the reason why not. Until then the other members are unknown.
+    /// Whether the member of this head has sent its state, or the reason why not. Until then the other members are
+    /// unknown.
     pub(crate) fn has_own(&self) -> bool {
         self.membership.has_own()
     }
@@ -125,7 +127,8 @@ impl Linked {
         self.connections.lists(member)
     }
 
-    /// Whether a record names other members than the configured ones, which are used while the member of this head sends no state.
+    /// Whether a record names other members than the configured ones, which are used while the member of this head
+    /// sends no state.
     pub(crate) fn is_of_others(&self, record: &Record) -> bool {
         self.membership.is_of_others(record)
     }
@@ -202,7 +205,8 @@ impl Linked {
         self.liveness.relies_on_word()
     }
 
-    /// Sends a request to a member. Before the first proposal, it locks the pool, so that the member reports that this host serves it.
+    /// Sends a request to a member. Before the first proposal, it locks the pool, so that the member reports that this
+    /// host serves it.
     pub(crate) fn ask(&mut self, member: MemberId, request: Request) -> Result<(), Halt> {
         if let (Request::Propose(_), None) = (&request, &self.owner) {
             let owner = leg_memory::own(&self.folder, self.pool);
@@ -372,8 +376,8 @@ impl Linked {
         lender.is_some_and(|head| !self.connections.is_lost(head))
     }
 
-    /// Updates the state of the connections and retries requests. Claims at unreachable lenders are refused and returned.
-    /// `is_open`: the pool is in use.
+    /// Updates the state of the connections and retries requests. Claims at unreachable lenders are refused and
+    /// returned. `is_open`: the pool is in use.
     pub(crate) fn tick(&mut self, now: Instant, is_open: bool) -> Vec<(DiskId, LenderAnswer)> {
         for member in self.connections.look(now) {
             self.ask_for_configuration(member);
@@ -404,8 +408,8 @@ impl Linked {
         refused
     }
 
-    /// Whether to check now which members have lost their state: if one does not respond or has reconnected. `is_changing`: a change of
-    /// members is in progress.
+    /// Whether to check now which members have lost their state: if one does not respond or has reconnected.
+    /// `is_changing`: a change of members is in progress.
     pub(crate) fn is_look_due(&mut self, now: Instant, is_changing: bool) -> bool {
         let is_any_silent = self.membership.is_any_silent();
         let is_of_use = self.connections.is_new() || is_changing || is_any_silent;
@@ -449,7 +453,8 @@ impl Linked {
         self.questions = questions;
     }
 
-    /// Whether no more responses are expected: each member has responded, is unreachable, or reports that it has no state.
+    /// Whether no more responses are expected: each member has responded, is unreachable, or reports that it has no
+    /// state.
     pub(crate) fn has_heard_all(&self, now: Instant) -> bool {
         let owner = self.questions.last_owner();
         let is_over = |member: MemberId| {

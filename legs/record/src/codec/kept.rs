@@ -25,7 +25,8 @@ pub fn encode_stamp(disk: DiskId, sequence: u64, kept: &Kept) -> [u8; STAMP_BYTE
     bytes.try_into().expect("as long as its members")
 }
 
-/// Decodes the stamp of `disk`, with its sequence, at the start of a block. `None`: there is none, it is damaged, or of another disk.
+/// Decodes the stamp of `disk`, with its sequence, at the start of a block. `None`: there is none, it is damaged, or of
+/// another disk.
 pub fn decode_stamp(block: &[u8], disk: DiskId) -> Option<(u64, Kept)> {
     let mut body = unsealed(STAMP_MAGIC, block.get(..STAMP_BYTES)?).ok()?;
     let is_of_it = body.disk().ok()? == disk;

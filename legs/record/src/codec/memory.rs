@@ -8,8 +8,8 @@ use crate::membership::Membership;
 use crate::record::{Ballot, DiskId, Marks, MemberId, Record, Stale};
 
 const MAGIC: &[u8; 8] = b"BULKLEGS";
-/// The latest version. All earlier ones can be read. Records that name their members are written in this version, all other records in
-/// the previous one, which earlier releases can read.
+/// The latest version. All earlier ones can be read. Records that name their members are written in this version, all
+/// other records in the previous one, which earlier releases can read.
 const VERSION: u32 = 3;
 /// Without members.
 const VERSION_2: u32 = 2;

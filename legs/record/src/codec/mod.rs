@@ -1,6 +1,7 @@
-//! Encodes and decodes the stored and transmitted state of legs: the state of a member ([`encode_memory`]), the state that a lender
-//! stores for a disk ([`encode_lent`], [`encode_stamp`]), and the messages among members (crate `members`). `docs/formats/leg-record.md` and
-//! `docs/formats/members.md` have the formats. All numbers are little-endian.
+//! Encodes and decodes the stored and transmitted state of legs: the state of a member ([`encode_memory`]), the state
+//! that a lender stores for a disk ([`encode_lent`], [`encode_stamp`]), and the messages among members (crate
+//! `members`). `docs/formats/leg-record.md` and `docs/formats/members.md` have the formats. All numbers are
+//! little-endian.
 
 mod bytes;
 mod kept;

@@ -1,5 +1,5 @@
-//! A witness or a third head is added to two heads that serve a pool, or a witness is removed: the outcome, and that no data is
-//! lost in between.
+//! A witness or a third head is added to two heads that serve a pool, or a witness is removed: the outcome, and that no
+//! data is lost in between.
 
 use super::cases::{begin_with, is_open, opens, write};
 use super::runs::{longer, look_at, pass, report};

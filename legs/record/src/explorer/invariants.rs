@@ -23,8 +23,8 @@ pub(super) fn check(world: &mut World, setup: &Setup) {
     }
 }
 
-/// Whether the rules of the two original heads exclude that each of them continues without the other, with the vote of the
-/// same third member.
+/// Whether the rules of the two original heads exclude that each of them continues without the other, with the vote of
+/// the same third member.
 fn do_rules_meet(world: &World, setup: &Setup) -> bool {
     let records = |head: usize| world.heads.get(head)?.memory.accepted.as_ref();
     let (Some(one), Some(other)) = (records(0), records(1)) else {

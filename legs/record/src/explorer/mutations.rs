@@ -106,12 +106,13 @@ const MUTATIONS: &[Mutation] = &[
 /// Rules that other rules make redundant for the invariants: each only avoids an interruption of clients.
 #[rustfmt::skip]
 const SPARES: &[Mutation] = &[
-    // An owner that resumes after it was considered off would end. The harm is limited: it can no longer write to the legs of
-    // other heads.
+    // An owner that resumes after it was considered off would end. The harm is limited: it can no longer write to the
+    // legs of other heads.
     mutation(Rule::OwnersAcceptNothing, TwoHeads, Served, &[Freeze, Hurry], (2, 1, 2)),
     // A leg with more data missing than on record does not have the root of the group before: it is copied in full.
     mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
-    // The late end of an earlier return names a group that is on the leg by now, and the pool must pass that group first.
+    // The late end of an earlier return names a group that is on the leg by now, and the pool must pass that group
+    // first.
     mutation(Rule::ReturnsNameTheirSession, Witness, Late, &[], (0, 0, 2)),
     // A member that a record names in an earlier life has no vote until an administrator confirms it.
     mutation(Rule::LivesAreToldAnew, Left, Served, &[Members, Lose], (3, 0, 1)),

@@ -104,7 +104,8 @@ fn no_state_near_a_start_violates_anything() {
     }
 }
 
-/// An old owner that is alive although its fence was reported can write to no current leg, if a quorum stores the record.
+/// An old owner that is alive although its fence was reported can write to no current leg, if a quorum stores the
+/// record.
 #[test]
 fn a_fence_that_lies_loses_no_acknowledged_write() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {

@@ -1,5 +1,5 @@
-//! Explores every state that can be reached within the bounds, the nearest first, and prints the shortest path to one that
-//! must not be.
+//! Explores every state that can be reached within the bounds, the nearest first, and prints the shortest path to one
+//! that must not be.
 
 use super::steps::Step;
 use super::world::{Mixing, Setup, World, digest};

@@ -426,18 +426,18 @@ pub(super) enum Start {
     Degraded,
     /// The same, and head 1 was powered off for that and is back.
     Alone,
-    /// As served; then head 1 received a false confirmation that head 0 is off, and serves it by its own leg. One write was
-    /// made there. The heads see each other again.
+    /// As served; then head 1 received a false confirmation that head 0 is off, and serves it by its own leg. One write
+    /// was made there. The heads see each other again.
     Usurped,
     /// As degraded; then the leg of head 1 came back, got one write, and failed before its resilver.
     Relapsed,
-    /// As served, and head 1 has a message of head 0; then the leg of head 1 failed, and head 0 crashed with a record without it that
-    /// only its own member had accepted.
+    /// As served, and head 1 has a message of head 0; then the leg of head 1 failed, and head 0 crashed with a record
+    /// without it that only its own member had accepted.
     Torn,
     /// As degraded; then the leg of head 1 came back and is complete, and the record with it as current is in flight.
     Proposed,
-    /// Two heads: the same, and head 1 had a message of head 0 before; then head 0 crashed. Only the first requests of the proposal were
-    /// sent.
+    /// Two heads: the same, and head 1 had a message of head 0 before; then head 0 crashed. Only the first requests of
+    /// the proposal were sent.
     Grown,
     /// As degraded; then head 1 serves it, by the leg of head 0.
     Abroad,
@@ -451,8 +451,8 @@ pub(super) enum Start {
     Ahead,
     /// As usurped; then the witness lost its state, and the link between the heads is cut.
     Unheard,
-    /// As degraded; then the leg of head 1 came back, was resilvered, and failed before the owner received the completion. One write was
-    /// made since. The leg works again, and the completion is still in flight.
+    /// As degraded; then the leg of head 1 came back, was resilvered, and failed before the owner received the
+    /// completion. One write was made since. The leg works again, and the completion is still in flight.
     Late,
     /// As served, and disk 1 is not part of the pool yet.
     Narrow,
@@ -465,9 +465,9 @@ pub(super) enum Start {
     Parting,
     /// As served; then the witness was added and removed, and has not received yet that it was a member.
     Held,
-    /// As served; head 1 wanted the pool and received a false confirmation that head 0 is off. Its member promised, lost that, and
-    /// received the record again. Then the leg of head 1 failed and works again. The witness has received neither that nor the
-    /// claim, and one write was made since.
+    /// As served; head 1 wanted the pool and received a false confirmation that head 0 is off. Its member promised,
+    /// lost that, and received the record again. Then the leg of head 1 failed and works again. The witness has
+    /// received neither that nor the claim, and one write was made since.
     Forgotten,
 }
 

@@ -27,7 +27,8 @@ pub enum Event {
     Open {
         /// Nonce of the resulting term.
         nonce: u64,
-        /// Two heads: an administrator's confirmation that the other head is off and has nothing newer than this record.
+        /// Two heads: an administrator's confirmation that the other head is off and has nothing newer than this
+        /// record.
         word: Option<Version>,
     },
     /// Two heads: read the state of the other one now. Harmless at any time.
@@ -55,10 +56,12 @@ pub enum Event {
     LegFailed {
         /// Which.
         disk: DiskId,
-        /// The last root that a flush confirmed there, by its transaction group; `None` if there is none since its admission.
+        /// The last root that a flush confirmed there, by its transaction group; `None` if there is none since its
+        /// admission.
         flushed: Option<u64>,
     },
-    /// A read of a leg failed or returned wrong data. The leg misses no write because of it: its group needs the other copies.
+    /// A read of a leg failed or returned wrong data. The leg misses no write because of it: its group needs the other
+    /// copies.
     ReadFailed(DiskId),
     /// The last leg, which failed without a write or flush that failed, can be used again.
     LegUsable(DiskId),
@@ -87,11 +90,12 @@ pub enum Event {
     },
     /// The resilver of a disk that this session wrote failed.
     ReturnFailed(DiskId, Session),
-    /// An administrator confirmed that a disk that is not current may be overwritten: a divergent or a stale one, a replacement
-    /// of such a disk, or one that the record does not name, which belongs to the pool from then on.
+    /// An administrator confirmed that a disk that is not current may be overwritten: a divergent or a stale one, a
+    /// replacement of such a disk, or one that the record does not name, which belongs to the pool from then on.
     Discard(DiskId),
     /// Replace the members of the record by these: a witness or a third head is added to two heads, or a witness is
-    /// removed. Idempotent. A change that was taken back must be requested again. `life`: random, not 0, of the new member.
+    /// removed. Idempotent. A change that was taken back must be requested again. `life`: random, not 0, of the new
+    /// member.
     Members {
         /// The new members.
         wish: Membership,
@@ -146,7 +150,8 @@ pub enum Action {
     ReleaseErrors(DiskId),
     /// This leg is in use again, and its pending I/O is sent to it.
     UseAgain(DiskId),
-    /// Another disk of its group has damaged blocks, so this stale disk is needed: check at once whether it is available.
+    /// Another disk of its group has damaged blocks, so this stale disk is needed: check at once whether it is
+    /// available.
     Recall(DiskId),
     /// Resend the pending I/O.
     Resume(DiskId, Session),
@@ -456,7 +461,8 @@ impl Owner {
     /// A head that sends messages is not off, even if its fence was confirmed: it may have started since, and it may
     /// consider the state that it receives now the newest.
     fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
-        // With three members a fence is no vote, and only proves the stop of an owner during the opening. The rule may change later.
+        // With three members a fence is no vote, and only proves the stop of an owner during the opening. The rule may
+        // change later.
         let is_vote = config.other_of_two().is_some() || self.has_term();
         let is_of_it =
             matches!(self.fence, Fence::Asked(of, _) | Fence::Confirmed(of) if of == head);

@@ -470,7 +470,8 @@ impl Claiming {
         counted.map(|(member, _)| *member).collect()
     }
 
-    /// Whether the previous owner has stopped: a head that promised does not serve the pool, and cannot begin to in an older epoch.
+    /// Whether the previous owner has stopped: a head that promised does not serve the pool, and cannot begin to in an
+    /// older epoch.
     fn is_owner_stopped(&self, config: &Config, promised: &BTreeSet<MemberId>) -> bool {
         let is_stopped =
             |owner: MemberId| owner == config.me || self.is_owner_off || promised.contains(&owner);
@@ -489,7 +490,8 @@ impl Admitting {
         self.ballot
     }
 
-    /// The most that a current disk may be missing, by the roots of the other disks in its group: all have the same roots except the last.
+    /// The most that a current disk may be missing, by the roots of the other disks in its group: all have the same
+    /// roots except the last.
     fn lack_of(&self, config: &Config, disk: DiskId) -> Lack {
         let mut groups = config.groups.iter();
         let group = groups.find(|group| group.lenders.contains_key(&disk));

@@ -319,8 +319,8 @@ impl Term {
         }
     }
 
-    /// A member lost its state. It receives the record that names its life only after the commit: otherwise it might lose the
-    /// promise to a later owner again.
+    /// A member lost its state. It receives the record that names its life only after the commit: otherwise it might
+    /// lose the promise to a later owner again.
     pub(super) fn on_forgot(&mut self, step: &mut Step<'_>, from: MemberId, life: u64) {
         let is_named = self.committed.life(from) == life;
         let is_member = self.membership(&self.committed).members().contains(&from);
@@ -520,7 +520,8 @@ impl Term {
         let is_listed = self.widest.contains(&disk);
         let binds = holds(Rule::GrowthBindsFromItsProposal);
         let Some(leg) = self.legs.get_mut(&disk) else {
-            // Its return failed before the driver opened it: without this the driver would not learn that it is excluded.
+            // Its return failed before the driver opened it: without this the driver would not learn that it is
+            // excluded.
             if !is_listed && self.committed.stale.contains_key(&disk) {
                 step.out.push(Action::ReleaseErrors(disk));
             }

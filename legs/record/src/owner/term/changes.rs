@@ -1,9 +1,9 @@
 //! Changes of the members of a pool's record while it is served.
 //!
-//! A head applies the record that its own member accepted. So two heads may apply two consecutive records, and never two that are
-//! not: a change is committed when both have accepted it. A new witness or third head has no vote before it receives the record, which
-//! happens after the commit. A witness that is removed has a vote until both heads have accepted that the fence of one of them is needed
-//! as well, or a third head.
+//! A head applies the record that its own member accepted. So two heads may apply two consecutive records, and never
+//! two that are not: a change is committed when both have accepted it. A new witness or third head has no vote before
+//! it receives the record, which happens after the commit. A witness that is removed has a vote until both heads have
+//! accepted that the fence of one of them is needed as well, or a third head.
 
 use super::{Stage, Step, Term};
 use crate::member::{Request, Tag};
@@ -50,8 +50,8 @@ impl Term {
         record.members != self.committed.members
     }
 
-    /// The members that must accept other members before the own member does: a head that stays alone must not apply a rule that needs the
-    /// other one.
+    /// The members that must accept other members before the own member does: a head that stays alone must not apply a
+    /// rule that needs the other one.
     pub(super) fn first_to_change(
         &self,
         config: &Config,
@@ -120,7 +120,8 @@ impl Term {
         before.step_to(wish).or(named)
     }
 
-    /// The life that a new member has begun. One in which it was a member before does not count: messages about it may be in flight.
+    /// The life that a new member has begun. One in which it was a member before does not count: messages about it may
+    /// be in flight.
     fn begun(&self, member: MemberId) -> Option<u64> {
         let used = self.committed.life(member);
         let begun = self.lost.get(&member).copied();
@@ -133,7 +134,8 @@ impl Term {
         record.lives.clone_from(&self.committed.lives);
     }
 
-    /// The other head did not accept a change in time. A member that accepted it needs both heads, or applies the previous rule as well.
+    /// The other head did not accept a change in time. A member that accepted it needs both heads, or applies the
+    /// previous rule as well.
     pub(super) fn take_back(&mut self, step: &mut Step<'_>) {
         let mut record = self.latest().clone();
         self.leave_members(&mut record);

@@ -25,8 +25,8 @@ impl Term {
         step.out.push(Action::AskLender(disk, request));
     }
 
-    /// The error concerns the client or the library, which repairs the block from another leg. An excluded leg of its group is needed for
-    /// that, regardless of how often it failed.
+    /// The error concerns the client or the library, which repairs the block from another leg. An excluded leg of its
+    /// group is needed for that, regardless of how often it failed.
     pub(super) fn on_read_failed(&mut self, step: &mut Step<'_>, disk: DiskId) {
         if !holds(Rule::ReadErrorsFailNoLeg) {
             return self.fail(step, disk, None);
