@@ -16,7 +16,10 @@ fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
     let mut client = pair.a.client();
     pair.write(&mut client, 10);
     let (is_done, said) = pair.witness_does(&["readmit", "77", "--forget"]);
-    assert!(!is_done && said.contains("has the record of pool 77"), "{said}");
+    assert!(
+        !is_done && said.contains("has the record of pool 77"),
+        "{said}"
+    );
     pair.witness.kill();
     std::fs::remove_file(pair.witness_file()).expect("lost");
     pair.start_witness();
