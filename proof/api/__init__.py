@@ -1,1 +1,1 @@
-"""The HTTP API of a head, against the real program: rights, limits, the document, metrics."""
+"""The HTTP API of a head, tested against the real binary: rights, limits, the OpenAPI document, metrics."""

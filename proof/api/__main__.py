@@ -1,4 +1,5 @@
-"""``python3 -m proof.api``: a real head with a real pool, asked by a client that knows only the document."""
+"""``python3 -m proof.api``: tests a real head that has a real pool, with a client that is written from the OpenAPI
+document alone."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ PROBE_SECONDS = 20.0
 
 
 def _judges() -> Path:
-    """A Python with those who judge the document, in an environment of its own below target/."""
+    """Returns a Python with the tools that judge the document, in a virtual environment of its own below target/."""
     folder = REPOSITORY / "target" / "openapi-validator"
     python = folder / "bin" / "python"
     stamp = folder / "installed"
@@ -68,7 +69,7 @@ def main(argv: list[str]) -> int:
     with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
         started = time.monotonic()
         what_another_head_serves(head.program, folder)
-        print(f"ok  what another head serves  {time.monotonic() - started:.1f} s")
+        print(f"ok  requests for a pool of another head  {time.monotonic() - started:.1f} s")
     with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
         started = time.monotonic()
         requests_made_of_the_document(folder, validator)
@@ -82,7 +83,7 @@ def main(argv: list[str]) -> int:
             print(f"ok  losses of peers  {time.monotonic() - started:.1f} s")
         done += 1
     else:
-        print(f"skipped: losses of peers: this machine makes no namespaces: {probe.output.strip()}")
+        print(f"skipped: losses of peers: this host cannot create namespaces: {probe.output.strip()}")
     print(f"api: {done} checks, 0 failed")
     return 0
 

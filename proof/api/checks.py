@@ -1,4 +1,4 @@
-"""What the API must and must not do, each check in the order in which a day goes."""
+"""The checks of the API, in the order of an administrator's day."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ VOLUME = "tank/vms/vm0"
 IQN = "iqn.2026-01.org.example:api"
 WAIT_SECONDS = 60.0
 FLOODER, GUESSER = "127.0.0.2", "127.0.0.3"
-"""Limits are by address: who uses up theirs here takes nothing from the checks that follow."""
+"""Limits are per address: these two exhaust their own limits and leave those of later checks alone."""
 CROWD, CROWD_CONNECTIONS = range(10, 18), 64
-"""Addresses that take every place there is, as far as silence takes one."""
+"""Addresses that occupy all connections that idle clients can occupy."""
 GUESSES = 12
 FLOOD_REQUESTS = 600
 """More than an address may ask at once."""
@@ -53,9 +53,9 @@ def _kind(answer: tuple[int, Any]) -> tuple[int, str]:
 
 
 def who_is_nobody(place: Place) -> None:
-    """Without a login nothing is told and nothing done; another site's name and origin are refused."""
+    """Without a login no request returns data or changes state; the name and the origin of another site are refused."""
     for path in ("/overview", "/pools", "/users", "/stream", "/audit", "/pools/tank"):
-        expect((401, "denied"), _kind(place.nobody.ask("GET", path)), f"GET {path} by nobody")
+        expect((401, "denied"), _kind(place.nobody.ask("GET", path)), f"GET {path} without a login")
     expect((401, "denied"), _kind(place.nobody.ask("POST", "/pools", {})), "POST by nobody")
     anna = place.users["anna"]
     rebound = anna.ask("GET", "/overview", Host="evil.example.org")
@@ -66,19 +66,19 @@ def who_is_nobody(place: Place) -> None:
     without.cookie = anna.cookie
     expect((403, "denied"), _kind(without.ask("POST", "/tokens", {"name": "x"})), "no CSRF token")
     plain = anna.raw("POST", "/api/v1/tokens", b'{"name":"x"}', {"Content-Type": "text/plain"})
-    expect(400, plain[0], "JSON that says it is plain text")
+    expect(400, plain[0], "JSON with the content type of plain text")
 
 
 def the_daily_work(place: Place) -> None:
-    """A pool, a volume, a snapshot, a target, an export; each role does what it may."""
+    """A pool, a volume, a snapshot, a target, an export; each role can do exactly the actions of its rights."""
     anna, otto, rita = (place.users[name] for name in ("anna", "otto", "rita"))
     disks = [str(disk) for disk in place.head.disks[:2]]
     pool = {"name": "tank", "groups": [{"kind": "mirror", "role": "data", "devices": disks}], "serve": True}
-    expect((403, "denied"), _kind(otto.ask("POST", "/pools", pool)), "an operator makes a pool")
-    expect((200, "done"), _kind(anna.ask("POST", "/pools", pool)), "an admin makes a pool")
+    expect((403, "denied"), _kind(otto.ask("POST", "/pools", pool)), "an operator creates a pool")
+    expect((200, "done"), _kind(anna.ask("POST", "/pools", pool)), "an admin creates a pool")
     volume = {"name": VOLUME, "size": 32 << 20, "sparse": True, "parents": True}
-    expect((403, "denied"), _kind(rita.ask("POST", "/pools/tank/volumes", volume)), "a reader makes a volume")
-    expect((200, "done"), _kind(otto.ask("POST", "/pools/tank/volumes", volume)), "an operator makes a volume")
+    expect((403, "denied"), _kind(rita.ask("POST", "/pools/tank/volumes", volume)), "a reader creates a volume")
+    expect((200, "done"), _kind(otto.ask("POST", "/pools/tank/volumes", volume)), "an operator creates a volume")
     expect((409, "exists"), _kind(otto.ask("POST", "/pools/tank/volumes", volume)), "the same volume again")
     change = {"size": 64 << 20, "properties": {"compression": "lz4"}}
     expect((200, "done"), _kind(otto.ask("PATCH", "/pools/tank/volumes/vms%2Fvm0", change)), "a change")
@@ -116,7 +116,8 @@ def everything_a_pool_can_be_asked(place: Place) -> None:
 
 
 def what_an_operator_does_not_decide(place: Place) -> None:
-    """Rights follow from what a request does: also from the place that a dataset gets, and from what root would open for it."""
+    """Rights follow from the effect of a request: also from the parent that a dataset gets, and from the files that
+    root would open for it."""
     otto, anna = place.users["otto"], place.users["anna"]
 
     def ask(web: Web, noun: str, verb: str, **arguments: Any) -> tuple[int, str]:
@@ -143,10 +144,10 @@ def what_an_operator_does_not_decide(place: Place) -> None:
     own = {"bulkhead:replicate": "{}"}
     expect((400, "usage"), ask(anna, "snapshot", "clone", **{"from": "tank/secret@one"}, to="tank/copy", properties=own), "an admin does")
     freely = {"from": "tank/secret@one", "to": "tank/wide/copy", "properties": {}, "keep_rights": False}
-    expect(denied, ask(otto, "snapshot", "clone", **freely), "an operator says that it may")
+    expect(denied, ask(otto, "snapshot", "clone", **freely), "an operator that grants it to itself")
     expect(denied, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/wide/secret"), "a new name")
     expect(denied, _kind(otto.ask("PATCH", "/pools/tank/filesystems/secret", {"name": "tank/wide/secret"})), "the same by a change")
-    expect(done, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/closed"), "a name beside it")
+    expect(done, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/closed"), "a name next to it")
     disk = str(place.head.disks[0])
     for path in ("/etc/shadow", "/dev/../etc/shadow"):
         expect(denied, ask(otto, "pool", "attach", existing=disk, new=path, overwrite=False), f"{path} is attached")
@@ -154,13 +155,13 @@ def what_an_operator_does_not_decide(place: Place) -> None:
     expect(denied, ask(otto, "key", "load", name=VOLUME, location="file:///dev/watchdog", key=None), "a key is read from a device")
     expect(denied, _kind(otto.ask("POST", "/appliance/check", {"text": "x"})), "an operator has a file checked")
     written = [entry.get("details") or "" for entry in anna.ask("GET", "/audit?limit=100")[1]]
-    expect(True, any("tank/copy: bulkhead:replicate" in details for details in written), f"what was tried: {written}")
+    expect(True, any("tank/copy: bulkhead:replicate" in details for details in written), f"the audit log: {written}")
     for name in ("tank/wide", "tank/closed"):
         expect(done, ask(anna, "filesystem", "destroy", name=name, recursive=True, shared=True), f"{name} is destroyed")
 
 
 def the_stream(place: Place) -> None:
-    """The overview comes first, then what is measured, then what happens."""
+    """The stream starts with the overview, then sends measurements, then events."""
     rita = place.users["rita"]
     with socket.create_connection(("127.0.0.1", place.port), timeout=WAIT_SECONDS) as connection:
         head = f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nCookie: {rita.cookie}\r\n\r\n"
@@ -177,16 +178,16 @@ def the_stream(place: Place) -> None:
                 name = line.removeprefix("event:").strip()
             elif line.startswith("data:"):
                 seen.setdefault(name, json.loads(line.removeprefix("data:")))
-            # One that ends and begins anew within a second counts as the same: it is asked for again.
+            # A scrub that starts and finishes within a second appears as no change: it is requested again.
             if line.startswith("event: metrics"):
                 place.users["otto"].ask("POST", "/pools/tank/scrub", {"action": "start"})
     names = [pool["name"] for pool in seen["overview"]["pools"]]
     expect(["tank"], names, "the pools of the overview")
-    expect("tank", seen["event"]["pool"], "whose event it was")
+    expect("tank", seen["event"]["pool"], "the pool of the event")
 
 
 def the_document(place: Place) -> None:
-    """The OpenAPI document is one, and is what the command prints."""
+    """The document is valid OpenAPI and equals the output of the command."""
     status, document = place.nobody.ask("GET", "/openapi.json")
     expect(200, status, "the document")
     expect(json.loads(place.head.command("head", "openapi")), document, "the same document by the command")
@@ -209,7 +210,7 @@ def the_metrics(place: Place) -> None:
 
 
 def tokens_and_users(place: Place) -> None:
-    """A token does what it may until it is revoked; a removed user is out at once."""
+    """A token has its rights until it is revoked; the sessions of a removed user are closed at once."""
     anna, otto = place.users["anna"], place.users["otto"]
     status, token = otto.ask("POST", "/tokens", {"name": "proof", "role": "read-only", "current_password": PASSWORD})
     expect(201, status, "a token")
@@ -218,7 +219,7 @@ def tokens_and_users(place: Place) -> None:
     program.bearer = token["token"]
     expect(200, program.ask("GET", "/overview")[0], "a token looks")
     expect((403, "denied"), _kind(program.ask("POST", "/pools/tank/scrub", {"action": "start"})), "it does no more")
-    expect(403, program.ask("POST", "/tokens", {"name": "more"})[0], "it makes no tokens")
+    expect(403, program.ask("POST", "/tokens", {"name": "more"})[0], "a token creates no tokens")
     change = {"password": PASSWORD + " more", "current_password": PASSWORD}
     expect((403, "denied"), _kind(program.ask("PATCH", "/users/otto", change)), "it changes no password")
     expect((400, "usage"), _kind(otto.ask("PATCH", "/users/otto", {"password": PASSWORD})), "no present password")
@@ -237,7 +238,7 @@ def tokens_and_users(place: Place) -> None:
 
 
 def hostile_clients(place: Place) -> None:
-    """Silence, garbage, floods and wrong passwords cost others nothing."""
+    """Idle connections, garbage, floods and wrong passwords do not affect other clients."""
     silent = [socket.create_connection(("127.0.0.1", place.port)) for _ in range(100)]
     for connection in silent[:20]:
         connection.sendall(b"GET /api/v1/overview HTTP/1.1\r\nHost: local")
@@ -255,8 +256,9 @@ def hostile_clients(place: Place) -> None:
         except OSError:
             return False
 
-    # All come from one address here, whose share is used up until the head sees that some are gone.
-    wait_until("an answer beside silent connections", is_served, WAIT_SECONDS, 0.1)
+    # All of these come from one address, which has used up its share until the head detects that some connections are
+    # closed.
+    wait_until("a response while idle connections are open", is_served, WAIT_SECONDS, 0.1)
     for connection in silent + crowd:
         connection.close()
     for garbage in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 4096, b"A" * 100_000):
@@ -266,22 +268,23 @@ def hostile_clients(place: Place) -> None:
     expect(413, long[0], "a body that is too long")
     for path in ("/api/v1/pools/..%2F..%2Fetc", "/api/v1/pools/%00", "/api/v1/pools/tank/volumes/%ff"):
         status = anna.raw("GET", path)[0]
-        expect(True, 400 <= status < 500, f"GET {path} gives {status}")
+        expect(True, 400 <= status < 500, f"GET {path} returns {status}")
     stranger = Web(place.port, source=GUESSER)
     statuses = [stranger.log_in("anna", "wrong")]
-    # The first pauses are short, and a busy machine takes as long for one password; each later one is twice as long.
+    # The first pauses are short, and a busy host needs as much time for one password; each later pause is twice as
+    # long.
     while statuses[-1] == 401 and len(statuses) < GUESSES:
         statuses.append(stranger.log_in("anna", "wrong"))
     expect((401, 429), (statuses[0], statuses[-1]), f"wrong passwords: {statuses}")
     expect(200, Web(place.port).log_in("anna", PASSWORD), "anna logs in from elsewhere while passwords are guessed")
     flooder = Web(place.port, source=FLOODER)
     wait_until("a flood is turned away", lambda: 429 in _flood(place.port), WAIT_SECONDS)
-    expect(True, is_served(), "others are served meanwhile")
+    expect(True, is_served(), "other clients are served during it")
     wait_until("the flooder is served again", lambda: flooder.raw("GET", "/api/v1/session")[0] != 429, WAIT_SECONDS, 0.2)
 
 
 def _flood(port: int) -> list[int]:
-    """The statuses of many requests that wait for no answer: even a slow machine takes them faster than the limit."""
+    """Returns the statuses of many pipelined requests: even a slow host handles them faster than the limit."""
     ask = "GET /api/v1/session HTTP/1.1\r\nHost: localhost\r\n"
     words = f"{ask}\r\n" * (FLOOD_REQUESTS - 1) + f"{ask}Connection: close\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), WAIT_SECONDS, (FLOODER, 0)) as connection:
@@ -291,7 +294,7 @@ def _flood(port: int) -> list[int]:
 
 
 def what_was_written_down(place: Place) -> None:
-    """The audit log tells who did what and holds no secret."""
+    """The audit log records each action with its user and holds no secret."""
     status, entries = place.users["anna"].ask("GET", "/audit?limit=1000")
     expect(200, status, "the audit log")
     done = {(entry["who"], entry["what"], entry["outcome"]) for entry in entries}

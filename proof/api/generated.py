@@ -1,7 +1,7 @@
-"""Requests that an independent tool makes from the OpenAPI document alone, against a head with a real pool.
+"""Requests that an independent tool generates from the OpenAPI document alone, sent to a head with a real pool.
 
-Schemathesis invents bodies, paths and queries, right and wrong ones, and judges each answer: no failure of the head itself,
-the type and the shape that the document says. What it invents is the same in every run.
+Schemathesis generates valid and invalid bodies, paths and queries. It checks that no response is a failure of the
+head itself, and that each has the type and the shape of the document. The requests are the same in every run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PACKAGES = ("schemathesis==4.32.5", "hypothesis==6.170.15")
 EXAMPLES_MAX = 2
 RUN_SECONDS = 600
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance", "response_headers_conformance")
-# It never ends: `checks.the_stream` reads it.
+# An endless response: `checks.the_stream` reads it.
 LEFT_OUT = ("/api/v1/stream",)
-# It ends the pool, so it comes last.
+# Exports the pool, so it is the last request.
 AT_THE_END = ("/api/v1/pools/{pool}/export",)
-# Statuses of refusals that say what is missing, such as another head or a free place.
+# Statuses of refusals because of a missing resource, such as another head or a free slot.
 SETTINGS = """headers = { Authorization = "Bearer ${TOKEN}" }
 [parameters]
 "path.pool" = "tank"
@@ -35,7 +35,7 @@ not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "502", "503", "507"
 
 
 def requests_made_of_the_document(folder: Path, python: Path) -> None:
-    """Raises what the tool has against the answers."""
+    """Raises the failures that the tool reports."""
     head = Head(folder, alone=True)
     head.add_users()
     port = head.start()

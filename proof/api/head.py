@@ -1,4 +1,4 @@
-"""A head with everything private to this run: disks, sockets, accounts."""
+"""A head with private disks, sockets and accounts for this run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Head:
     """One head, and the pool servers that it starts."""
 
     def __init__(self, folder: Path, *, alone: bool = False):
-        """``alone``: it finds no other programs, so that it reaches no machine and makes no lab."""
+        """``alone``: the head finds no other binaries, so that it reaches no host and creates no lab."""
         self.folder = folder
         self._alone = alone
         self.program = Path(os.environ.get("BULKHEAD", REPOSITORY / "target/release/bulkhead"))
@@ -36,7 +36,7 @@ class Head:
         return ["--run-dir", f"{self.folder}/run", "--state-dir", f"{self.folder}/state", "--search", f"{self.folder}/disks"]
 
     def command(self, *words: str, given: str = "") -> str:
-        """What the command prints; it must succeed."""
+        """Returns the output of the command, which must succeed."""
         argv = [str(self.program), *words]
         if words[0] in ("head", "user", "token"):
             argv += ["--head-dir", f"{self.folder}/head"]
@@ -71,7 +71,7 @@ class Head:
         return int(re.findall(r"listening https?://127\.0\.0\.1:(\d+)", log.read_text())[-1])
 
     def stop(self) -> None:
-        """Ends the head and what it started."""
+        """Stops the head and the processes that it started."""
         if self.child:
             self.child.kill()
         for socket in (self.folder / "run").glob("*.sock"):

@@ -1,4 +1,5 @@
-"""What a client loses when its cable is pulled is counted by the client's address, and outlives it."""
+"""The packet losses after a pulled cable are counted by the client's address, and survive the
+connection."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
     if not any(has_lost() for _ in range(PULLS_MAX)):
         raise ProofError(f"the cable of {far.address} was pulled {PULLS_MAX} times, and nothing more is counted as lost: {counts(far.address)}")
     if any(counts(near.address).values()):
-        raise ProofError(f"a client whose cable nobody touched lost {counts(near.address)}")
+        raise ProofError(f"a client without a pulled cable lost {counts(near.address)}")
     for child in children:
         child.require_alive()
     last = counts(far.address)

@@ -1,4 +1,5 @@
-"""Two heads of which the other one serves the pool: what is asked here is done there, by who asked."""
+"""Two heads, of which the second serves the pool: a request to the first runs on the second, with the rights of its
+sender."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from proof.runtime import REPOSITORY, ProofError, free_port, wait_until
 
 WAIT_SECONDS = 60.0
 DISK_BYTES = 256 << 20
-# What Pacemaker says when right serves tank. The drills have the real one.
+# The output of Pacemaker when right serves tank. The drills use the real one.
 MONITOR = """#!/bin/sh
 cat <<'END'
 <pacemaker-result><nodes><node name="left" online="true" standby="false" unclean="false"/>
@@ -26,7 +27,7 @@ END
 
 
 class _Side:
-    """One of the heads; both are on this machine, at addresses of their own."""
+    """One of the heads; both run on this host, with addresses of their own."""
 
     def __init__(self, program: Path, folder: Path, name: str, address: str, port: int):
         self.program, self.folder, self.name = program, folder / name, name
@@ -59,7 +60,7 @@ class _Side:
 
 
 def what_another_head_serves(program: Path, folder: Path) -> None:
-    """The request goes on to the other head; a stranger who claims to be a head is nobody there."""
+    """A request is forwarded to the other head; a stranger that claims to be a head has no rights there."""
     (folder / "bin").mkdir()
     monitor = folder / "bin/crm_mon"
     monitor.write_text(MONITOR)
@@ -98,7 +99,7 @@ def what_another_head_serves(program: Path, folder: Path) -> None:
     for path, wanted in (("/api/v1/peer/hello", 403), ("/api/v1/peer/accounts", 403), ("/api/v1/pools/tank", 401)):
         status = stranger.raw("GET", path, None, claims)[0]
         if status != wanted:
-            raise ProofError(f"{path} by a stranger gives {status}, not {wanted}")
+            raise ProofError(f"{path} by a stranger returns {status}, not {wanted}")
     # Heads give each other their accounts.
     wait_until("anna is known to the right head", lambda: stranger.log_in("anna", PASSWORD) == 200, 2 * WAIT_SECONDS, 1.0)
     for head in heads:

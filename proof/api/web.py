@@ -11,10 +11,10 @@ ANSWER_SECONDS = 60.0
 
 
 class Web:
-    """Requests to one head, as one user or nobody."""
+    """Requests to one head, as one user or without a login."""
 
     def __init__(self, port: int, encrypted: bool = False, host: str = "127.0.0.1", source: str = ""):
-        """``source``: the address that the head sees, whose limits nobody else uses up."""
+        """``source``: the client address that the head sees, so that its limits apply to this client alone."""
         self.port = port
         self.host = host
         self.source = (source, 0) if source else None
@@ -26,12 +26,12 @@ class Web:
     def _connection(self) -> http.client.HTTPConnection:
         if not self.encrypted:
             return http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS, source_address=self.source)
-        # The certificate is signed by nobody but itself.
+        # The certificate is self-signed.
         trusting = ssl._create_unverified_context()
         return http.client.HTTPSConnection(self.host, self.port, timeout=ANSWER_SECONDS, source_address=self.source, context=trusting)
 
     def raw(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the answer."""
+        """Returns the status, the headers and the body of the response."""
         all_headers = dict(headers or {})
         if self.cookie:
             all_headers.setdefault("Cookie", self.cookie)

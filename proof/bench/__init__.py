@@ -1,1 +1,2 @@
-"""Speed beside what Debian ships, in one run: ratios and CPU per operation, not absolute promises."""
+"""Speed compared with the servers that Debian ships, in one run: ratios and CPU per operation, not absolute
+promises."""

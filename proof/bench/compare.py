@@ -26,8 +26,8 @@ COMMIT_SECONDS = 5.5
 
 
 LIKE_THE_PEERS: dict[str, int | bool] = {"leg_bytes": 3 << 30, "leg_count": 1, "written": True}
-"""One file, as the peers have (a mirror would write everything twice), with its blocks allocated by the
-host's file system, as theirs are once they are filled."""
+"""One file, like the peers (a mirror would write all data twice), with its blocks allocated by the host's file
+system, as theirs are once they are filled."""
 
 
 @dataclass
@@ -56,13 +56,13 @@ class Series:
 
 
 class Beside(Bulkhead):
-    """Another program of ours, such as an older one or one with another library."""
+    """Another bulkhead binary, such as an older one or one with another library."""
 
     name = "beside"
 
 
 KINDS: tuple[tuple[type[Server], str], ...] = ((Bulkhead, "iscsi nbd"), (Tgt, "iscsi"), (Nbdkit, "nbd"), (QemuNbd, "nbd"))
-"""What is compared, and in which protocols."""
+"""The servers that are compared, and in which protocols."""
 
 
 def make_servers(scratch: Path, small_block: int, beside: Path | None = None) -> list[tuple[Server, str]]:
@@ -98,7 +98,7 @@ def fill(server: Server, image: Path) -> None:
 
 
 def chosen(only: str | None) -> list[Point]:
-    """The points whose names contain one of these words, separated by commas; all without words."""
+    """Returns the points with one of these comma-separated strings in their name; without any, all points."""
     return [point for point in POINTS if not only or any(word in point.name for word in only.split(","))]
 
 
@@ -122,7 +122,7 @@ class Comparison:
                     if point.flushed and protocol != "iscsi":
                         continue
                     turn = [server for server, spoken in self._servers if protocol in spoken.split()]
-                    # Who goes first changes, so that nobody always meets the warm or the dirty disk.
+                    # The order alternates, so that no server always meets the warm or the dirty disk.
                     for server in turn if repetition % 2 == 0 else reversed(turn):
                         self._measure(server, protocol, point)
 
@@ -165,7 +165,7 @@ class Comparison:
 
 
 def _settle(server: Server, point: Point) -> None:
-    """After writes: waits until the server has done what it put off, so that it is counted."""
+    """After writes: blocks until the server has finished its postponed work, so that the work is counted."""
     if point.access is Access.READ:
         return
     started = time.monotonic()
@@ -194,12 +194,12 @@ def print_table(comparison: Comparison) -> None:
 
 
 def print_beside(comparison: Comparison, protocols: str) -> None:
-    """How the CPU of our program compares with the one beside it."""
+    """Prints how the CPU of our binary compares with that of the other one."""
     for point in POINTS:
         for protocol in protocols.split():
             ratio = comparison.ratio(protocol, Beside.name, point.name, Figure.CPU)
             if ratio is not None:
-                print(f"  {protocol} {point.name}: {ratio:.2f} x the CPU of the program beside it")
+                print(f"  {protocol} {point.name}: {ratio:.2f} x the CPU of the other binary")
 
 
 def judge(comparison: Comparison) -> list[dict[str, object]]:
@@ -216,7 +216,7 @@ def judge(comparison: Comparison) -> list[dict[str, object]]:
 
 
 def write_json(path: Path, comparison: Comparison, verdicts: list[dict[str, object]], settings: dict[str, object]) -> None:
-    """Everything that was measured."""
+    """Writes all measurements."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # One that was left out need not be installed, which the tool complains about.
     versions = run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", "tgt", "nbdkit", "qemu-utils", "fio"], 20).output

@@ -1,4 +1,4 @@
-"""Counters of the kernel and of fio: what reached a disk, what is in the page cache, how fast it was."""
+"""Counters of the kernel and of fio: bytes that reached a disk, pages in the page cache, speed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Traffic:
 
 
 def parse_io(text: str) -> Traffic:
-    """What ``/proc/PID/io`` says, less the writes to files that were removed before they reached the disk."""
+    """Parses ``/proc/PID/io``, less the writes to files that were removed before they reached the disk."""
     fields = dict(line.split(": ") for line in text.splitlines())
     try:
         return Traffic(int(fields["read_bytes"]), int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"]))
@@ -64,7 +64,7 @@ def traffic_of_ended_children() -> Traffic:
 
 @dataclass(frozen=True)
 class FioResult:
-    """What fio did in one job."""
+    """The result of one job of fio."""
 
     operations: int
     bytes_read: int
@@ -106,7 +106,7 @@ def size_of(path: Path) -> int:
 
 
 def drop_cached(path: Path) -> None:
-    """Writes back what the page cache has of a file or block device, and drops it there."""
+    """Writes the cached pages of a file or block device back, and drops them from the page cache."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -131,7 +131,7 @@ def cached_bytes(path: Path) -> int:
         pages = bytearray(-(-size // mmap.PAGESIZE))
         vector = (ctypes.c_char * len(pages)).from_buffer(pages)
         if _libc.mincore(place, size, ctypes.byref(vector)) != 0:
-            raise ProofError(f"ask what is cached of {path}: {os.strerror(ctypes.get_errno())}")
+            raise ProofError(f"query the cached pages of {path}: {os.strerror(ctypes.get_errno())}")
     finally:
         _libc.munmap(place, size)
     return sum(page & 1 for page in pages) * mmap.PAGESIZE

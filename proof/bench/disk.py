@@ -1,4 +1,4 @@
-"""Reads that no cache answers, and volumes being filled: ours beside the bare disk and peers with direct I/O."""
+"""Uncached reads, and volumes being filled: ours compared with the bare disk and with peers that use direct I/O."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VOLUME_BYTES = 1 << 30
 POOL_SHARE = 2
 """The pool's device has so many times the space of all volumes: overwriting needs as much as is overwritten."""
 ARC_SHARE = 8
-"""Our cache has this part of one volume, but not less than the program takes."""
+"""Our cache has this part of one volume, but not less than the minimum of the pool server."""
 ARC_BYTES_MIN = 64 * MEBIBYTE
 FIO_SLACK_SECONDS = 120.0
 PEERS_VOLUME = "volume"
@@ -57,7 +57,7 @@ class DiskSample:
     disk_share: float
     """Bytes that the disk moved for each byte of the client."""
     page_cache_mib: float
-    """What the page cache had of the server's device afterwards; it had nothing before."""
+    """Pages of the server's device in the page cache afterwards; there were none before."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class DiskSeries:
 
 @dataclass(frozen=True)
 class Contender:
-    """Who is measured: a server, or the disk without one."""
+    """The subject of a measurement: a server, or the disk without one."""
 
     name: str
     device: Path
@@ -93,7 +93,7 @@ class Contender:
         return ["--ioengine=nbd", f"--uri={export.uri}"]
 
     def traffic(self) -> Traffic:
-        """What the disk has moved for it so far."""
+        """Returns the bytes that the disk has moved for it so far."""
         if self.server is None:
             return traffic_of_ended_children()
         return traffic_of([child.pid for child in self.server.children])
@@ -103,7 +103,7 @@ class Contender:
         return self.server.cpu_seconds() if self.server else 0.0
 
     def settle(self, point: DiskPoint) -> None:
-        """After writes: waits until it has done what it put off."""
+        """After writes: blocks until its postponed work is finished."""
         if self.server is None or point.work is Work.READ:
             return
         started = time.monotonic()
@@ -154,7 +154,7 @@ class DiskComparison:
         with contenders(where, directory, self._volume_bytes) as everybody:
             filled: set[str] = set()
             for number, point in enumerate(self._points):
-                # Who goes first changes, so that nobody always meets the disk as the same one left it.
+                # The order alternates, so that no contender always meets the disk in the state that the same one left.
                 turn = everybody if (repetition + number) % 2 == 0 else list(reversed(everybody))
                 for contender in turn:
                     self._prepare(contender, point, filled)
@@ -181,7 +181,7 @@ class DiskComparison:
 
 def _volumes(volume_bytes: int) -> list[VolumeSpec]:
     blocks = sorted({point.volume_block for point in DISK_POINTS})
-    # No compression: what a client writes is what the disk has to take.
+    # No compression: the disk must receive all bytes that a client writes.
     return [VolumeSpec(volume_name(block), volume_bytes, block, (("compression", "off"),)) for block in blocks]
 
 
@@ -232,7 +232,7 @@ def _line(comparison: DiskComparison, series: DiskSeries) -> str:
 
 
 def write_json(path: Path, comparison: DiskComparison, settings: dict[str, object]) -> None:
-    """Everything that was measured."""
+    """Writes all measurements."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "machine": {"cores": os.cpu_count(), "kernel": platform.release()},
@@ -245,7 +245,7 @@ def write_json(path: Path, comparison: DiskComparison, settings: dict[str, objec
 def main(scratch: Path, out: Path, only: str | None, where: Sequence[str], repetitions: int, seconds: float, volume_mib: int) -> int:
     """Measures and prints."""
     comparison = DiskComparison(chosen(only), volume_mib * MEBIBYTE, seconds)
-    print(f"scratch folder: {media.described(scratch)}; volumes of {volume_mib} MiB; load before: {os.getloadavg()[0]:.2f}")
+    print(f"scratch directory: {media.described(scratch)}; volumes of {volume_mib} MiB; load before: {os.getloadavg()[0]:.2f}")
     for repetition in range(repetitions):
         for place in where:
             print(f"repetition {repetition + 1} of {repetitions}, on a {place}")

@@ -1,4 +1,4 @@
-"""What is measured where data does not fit into any cache."""
+"""The measurements of data that does not fit into any cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_SHARE_OF_MIXED = 70
 
 
 class Work(Enum):
-    """What the client does, in fio's words."""
+    """The workload of the client, in the terms of fio."""
 
     FILL = "write"
     READ = "randread"
@@ -84,12 +84,12 @@ DISK_POINTS = (
 
 
 def chosen(only: str | None) -> list[DiskPoint]:
-    """The points whose names contain one of these words, separated by commas; all without words."""
+    """Returns the points with one of these comma-separated strings in their name; without any, all points."""
     return [point for point in DISK_POINTS if not only or any(word in point.name for word in only.split(","))]
 
 
 def require_known(only: str | None, names: Sequence[str]) -> None:
-    """Refuses a word that no point's name contains: a misspelt one would measure nothing, with success."""
+    """Refuses a string that no point has in its name: a misspelt one would measure no point, with success."""
     unknown = [word for word in (only or "").split(",") if word and not any(word in name for name in names)]
     if unknown:
         raise ProofError(f"no point is called {', '.join(unknown)}; there are: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""What encryption costs: the same loads on a volume with a key and on one without, in one run."""
+"""The cost of encryption: the same loads on an encrypted volume and on a plain one, in one run."""
 
 from __future__ import annotations
 

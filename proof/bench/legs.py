@@ -1,4 +1,4 @@
-"""A pool whose legs lie on two heads, beside what its parts cost alone: docs/guide/legs.md, "What it costs"."""
+"""A pool with legs on two heads, compared with the cost of its parts: docs/guide/legs.md, "What it costs"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POINTS = (SEQUENTIAL, *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US), READ
 SLACK_SECONDS = 180.0
 CURRENT_SECONDS = 300.0
 AWAY_BYTES = 512 * MEBIBYTE
-"""Written while a leg is away, so that the copy takes long enough to measure beside it."""
+"""Written while a leg is away, so that the resync is long enough to measure client writes during it."""
 SEQUENTIAL_SHARE_MIN = 0.85
 SYNCHRONOUS_RATIO_MAX = 1.15
 P99_RATIO_MAX = 2.0
@@ -38,7 +38,7 @@ P99_RATIO_MAX = 2.0
 
 @dataclass
 class Row:
-    """One figure, and what it has to be."""
+    """One figure, and its bound."""
 
     point: str
     figure: str
@@ -165,7 +165,8 @@ class Bench:
         self.details[point] = [dict(zip(("ours_us", "local_us", "trip_us"), row, strict=True)) for row in rows]
 
     def _trip(self, folder: Path, delay_us: int, children: list[Child]) -> Callable[[], float]:
-        """How long a write of 4 KiB takes to a server that keeps nothing, by the same way: the round trip."""
+        """Returns the duration of a write of 4 KiB to a server that stores no data, over the same path: the round
+        trip."""
         port = free_port()
         argv = ["nbdkit", "--foreground", "--ipaddr=127.0.0.1", f"--port={port}", "null", "256M"]
         children.append(Child("nbdkit", argv, folder / "nbdkit.log"))
@@ -200,28 +201,28 @@ class Bench:
         written = _written_of_leg(pair.a, "22")
         started = time.monotonic()
         pair.b.start_lender()
-        runtime.wait_until("what it lacks is copied", lambda: _state(pair.a, "b") in ("copying", "current"), CURRENT_SECONDS, 0.02)
+        runtime.wait_until("the leg receives its missing data", lambda: _state(pair.a, "b") in ("copying", "current"), CURRENT_SECONDS, 0.02)
         began = time.monotonic()
         beside_copy = []
         while _state(pair.a, "b") == "copying":
             done = _fio([*words, "--runtime=1"])
-            # What ran after the end of the copy says nothing about it.
+            # Samples from after the end of the copy are not part of the result.
             if _state(pair.a, "b") == "copying" or not beside_copy:
                 beside_copy.append(_p99_us(done))
         ended = time.monotonic()
         if not beside_copy:
-            raise ProofError("the copy was over before anything was measured beside it")
+            raise ProofError("the copy was over before a write was measured during it")
         during = statistics.median(beside_copy)
         copied = _written_of_leg(pair.a, "22") - written
         ratio = during / quiet
-        beside = f"p99 {during:.0f} us beside the copy, {quiet:.0f} us before ({len(beside_copy)} s measured)"
+        beside = f"p99 {during:.0f} us during the copy, {quiet:.0f} us before ({len(beside_copy)} s measured)"
         self._add(RETURN, "p99 of clients, times", ratio, beside, f"<= {P99_RATIO_MAX:g}", ratio <= P99_RATIO_MAX)
-        beside = f"{copied / 1e6:.0f} MB to the leg, with what clients wrote meanwhile; {AWAY_BYTES / 1e6:.0f} MB were missed; found after {began - started:.1f} s"
+        beside = f"{copied / 1e6:.0f} MB to the leg, with the client writes of that time; {AWAY_BYTES / 1e6:.0f} MB were missed; found after {began - started:.1f} s"
         self._add(RETURN, "seconds of the copy", ended - began, beside)
 
 
 class _Cpu:
-    """What both ends use while something is measured."""
+    """The CPU that both sides use during a measurement."""
 
     def __init__(self, pair: Machines):
         self._pair = pair
@@ -237,7 +238,7 @@ class _Cpu:
         self._begun = self._now()
 
     def end(self) -> None:
-        """To here, with what was postponed."""
+        """Stops the measurement, with the postponed work included."""
         time.sleep(COMMIT_SECONDS)
         for name, seconds in self._now().items():
             self._spent[name] = self._spent.get(name, 0.0) + seconds - self._begun[name]
@@ -269,7 +270,7 @@ def _mean_us(result: FioResult) -> float:
 
 def _p99_us(result: FioResult) -> float:
     if result.p99_us is None:
-        raise ProofError("fio told no p99")
+        raise ProofError("fio reported no p99")
     return result.p99_us
 
 
@@ -318,7 +319,7 @@ def _slow_way(pair: Machines, delay_us: int) -> Child:
 
 
 def _load(head: Head) -> dict[str, dict[str, int]]:
-    """What ``pool iostat`` counts, by the number of the disk."""
+    """Returns the counters of ``pool iostat``, by the number of the disk."""
     found: dict[str, dict[str, int]] = {}
 
     def look(device: dict[str, object]) -> None:
@@ -352,7 +353,7 @@ def _line(row: Row) -> str:
 
 
 def chosen(only: str | None) -> list[str]:
-    """The points whose names contain one of these words, separated by commas; all without words."""
+    """Returns the points with one of these comma-separated strings in their name; without any, all points."""
     return [point for point in POINTS if not only or any(word in point for word in only.split(","))]
 
 

@@ -28,7 +28,7 @@ FLUSH_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Load:
-    """What a client did."""
+    """The result of a client."""
 
     operations: int
     seconds: float
@@ -61,7 +61,7 @@ def _qemu(address: IscsiAddress, point: Point, size: int, count: int, seconds: f
 
 
 class IscsiLoad:
-    """Runs points over iSCSI; remembers how many requests fill the wanted time."""
+    """Runs points over iSCSI; stores how many requests fill the required time."""
 
     protocol = "iscsi"
 
@@ -91,7 +91,7 @@ class IscsiLoad:
 
 
 def _flush(address: IscsiAddress) -> None:
-    """Makes everything durable, whoever wrote it (SYNCHRONIZE CACHE)."""
+    """Flushes all data, including that of other clients (SYNCHRONIZE CACHE)."""
     client = IscsiClient(address, "iqn.2026-01.org.example:proof-flush")
     answers: list[bool] = []
     client.flush(answers.append)
@@ -102,7 +102,7 @@ def _flush(address: IscsiAddress) -> None:
 
 
 def fio(address: NbdAddress, point: Point, size: int, seconds: float) -> Load:
-    """One measurement over NBD; fio tells the 99th percentile too."""
+    """One measurement over NBD; fio reports the 99th percentile too."""
     mode = ("rand" if point.random else "") + point.access.value
     argv = ["fio", "--name=bench", "--ioengine=nbd", f"--uri={address.uri}", f"--rw={mode}", f"--bs={point.block}"]
     argv += [f"--iodepth={point.depth}", f"--size={size}", "--time_based", f"--runtime={seconds}", "--output-format=json"]
@@ -114,7 +114,7 @@ def fio(address: NbdAddress, point: Point, size: int, seconds: float) -> Load:
 
 
 def iscsi_p99_us(address: IscsiAddress, point: Point, size: int) -> float:
-    """The 99th percentile at depth 1, by our own driver of libiscsi: qemu-img tells no latencies.
+    """The 99th percentile at depth 1, by our own driver of libiscsi: qemu-img reports no latencies.
 
     Not counted into CPU or speed: the interpreter costs some 40 us a request, the same for every server.
     """

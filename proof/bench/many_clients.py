@@ -23,7 +23,7 @@ LOCKED = (0, FILE_BYTES)
 EVERY_S = 0.1
 """Pause of a client between two writes."""
 AGAIN_S = 0.02
-"""Pause before a client that found nobody connects again."""
+"""Pause before a client that was refused connects again."""
 STEADY_S = 2.0
 GO_ON_SECONDS = 60.0
 BEHIND = "files"
@@ -41,7 +41,7 @@ class Worker:
         self.last = 0.0
         """When its newest write was answered."""
         self.pause = 0.0
-        """The longest time between two answers since `forget`."""
+        """The longest time between two replies since `forget`."""
         self.complaints: list[str] = []
         self.is_silent = False
         self._written = 0
@@ -85,7 +85,7 @@ class Worker:
         self._is_ready, self._due = True, now + EVERY_S
 
     def read_back(self) -> None:
-        """Asks for the newest write that was answered."""
+        """Reads the newest acknowledged write back."""
         newest = self._written - 1
         assert self.client is not None
 
@@ -99,7 +99,8 @@ class Worker:
 
 
 class Thief:
-    """Wants the lock of a client that does not come back. It must not get it while that one's lease lasts."""
+    """Requests the lock of a client that does not reconnect. It must not get it while the lease of that client is
+    valid."""
 
     def __init__(self, address: NfsAddress):
         self.address = address
@@ -132,13 +133,13 @@ class Thief:
         self._is_ready = True
         self.refused += status in (DENIED, DELAY, GRACE)
         if status == OK:
-            self.complaints.append("a client got the lock of one whose lease lasts")
+            self.complaints.append("a client got a lock that another client's valid lease still holds")
         elif status not in (DENIED, DELAY, GRACE) and self.client is not None:
             self.client.close()
 
 
 class Run:
-    """A server, its clients, and what was measured."""
+    """A server, its clients, and the measurements."""
 
     def __init__(self, scratch: Path, file_systems: int, clients: int):
         self._server = Bulkhead(scratch, [VolumeSpec(BEHIND, 0, is_file=True)], leg_bytes=4 << 30)
@@ -149,7 +150,7 @@ class Run:
         self._complaints: list[str] = []
 
     def prepare(self) -> None:
-        """Makes the file systems, and has all clients write."""
+        """Creates the file systems, and starts writes of all clients."""
         server = self._server
         server.prepare()
         server.start()
@@ -172,16 +173,16 @@ class Run:
         drive(clients, seconds)
 
     def _go_on(self, whose: list[Worker], others: list[Thief] | None = None) -> None:
-        """Until each of these has had an answer."""
+        """Blocks until each of these has received a reply."""
         since, deadline = time.monotonic(), time.monotonic() + GO_ON_SECONDS
         while any(worker.last < since and not worker.complaints for worker in whose):
             if time.monotonic() > deadline:
                 silent = [str(worker.address) for worker in whose if worker.last < since]
-                raise ProofError(f"{len(silent)} clients had no answer within {GO_ON_SECONDS:g} s, such as {silent[0]}")
+                raise ProofError(f"{len(silent)} clients had no reply within {GO_ON_SECONDS:g} s, such as {silent[0]}")
             self._drive(others or [], 0.005)
 
     def round(self, end: str, rng: random.Random) -> tuple[float, float]:
-        """The median and the longest pause of the clients that come back, in seconds. One does not."""
+        """Returns the median and the longest pause of the clients that reconnect, in seconds. One client does not."""
         server = self._server
         dead = rng.choice(self.workers)
         others = [worker for worker in self.workers if worker is not dead]
@@ -215,7 +216,7 @@ class Run:
         return statistics.median(pauses), max(pauses)
 
     def judge(self) -> list[str]:
-        """What clients lost."""
+        """Returns the losses of clients."""
         for worker in self.workers:
             worker.read_back()
         deadline = time.monotonic() + STEADY_S

@@ -1,4 +1,4 @@
-"""What the servers' data is on: a file, or a block device with direct I/O."""
+"""The media of the servers' data: a file, or a block device with direct I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOL_SECONDS = 20.0
 
 
 def written_file(path: Path, size: int) -> Path:
-    """A file whose blocks the host's file system has allocated, as a disk's are."""
+    """Creates a file with all blocks allocated by the host's file system, like a disk."""
     with path.open("wb") as file:
         file.truncate(size)
         write_out(file)
@@ -63,6 +63,6 @@ def made(where: str, directory: Path, sizes: dict[str, int]) -> Iterator[dict[st
 
 
 def described(path: Path) -> str:
-    """The file system below a path, and what it is on."""
+    """Returns the file system below a path, and its device."""
     outcome = run(["findmnt", "--noheadings", "--output", "FSTYPE,SOURCE", "--target", path], TOOL_SECONDS)
     return " on ".join(outcome.output.split()) if outcome.ok else os.fspath(path)

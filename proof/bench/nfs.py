@@ -1,4 +1,5 @@
-"""Our NFS server beside nfs-ganesha, with one client for both: CPU of the server for each operation, and speed."""
+"""Our NFS server compared with nfs-ganesha, with one client for both: CPU of the server for each operation, and
+speed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from proof.servers.bulkhead import POOL, Bulkhead
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
 PERSONALITIES = ("varmail", "webserver", "fileserver", "webproxy")
-"""What several kinds of server are asked for, with files and a depth of their own."""
+"""The load of several kinds of server, with files and a depth of their own."""
 BUILD_SECONDS = 900.0
 FILL_SECONDS = 120.0
 SLACK_SECONDS = 60.0
@@ -31,7 +32,7 @@ NEEDED = ("ganesha.nfsd",)
 
 @dataclass(frozen=True)
 class Point:
-    """A load: what :command:`nfs_load` is told."""
+    """A load: the arguments of :command:`nfs_load`."""
 
     name: str
     load: str
@@ -39,7 +40,7 @@ class Point:
     depth: int
     small: bool = False
     cpu_us_max: float | None = None
-    """What an operation may cost of our server."""
+    """The bound of an operation's cost on our server."""
 
 
 POINTS = (
@@ -53,7 +54,7 @@ POINTS = (
     # The other two of filebench's personalities: one thread, and blocks of 8 KiB of one file.
     Point("nfs-randomread", "read", 8 * KIBIBYTE, 1),
     Point("nfs-randomwrite", "rewrite", 8 * KIBIBYTE, 1),
-    # What Linux's client makes of the last one with ``directio``.
+    # The form in which Linux's client sends the previous point with ``directio``.
     Point("nfs-randomwrite-durably", "rewrite-durably", 8 * KIBIBYTE, 1),
 )
 SMALL, LARGE = 64, 512
@@ -61,7 +62,7 @@ SMALL, LARGE = 64, 512
 
 
 def chosen(only: str | None) -> list[Point]:
-    """The points whose names contain one of these words, separated by commas; all without words."""
+    """Returns the points with one of these comma-separated strings in their name; without any, all points."""
     return [point for point in POINTS if not only or any(word in point.name for word in only.split(","))]
 
 
@@ -164,7 +165,7 @@ class Run:
         return *_result(told), server.cpu_seconds() - before
 
     def _personality(self, point: Point, server: Ganesha | Ours) -> tuple[int, float, float]:
-        """The same. The program makes files before, and removes them after."""
+        """The same for a load that creates files before the measurement, and removes them after it."""
         words = self._words(server, point.load, 0, 0, self._seconds, 0)
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
@@ -188,7 +189,7 @@ class Run:
                 timer.cancel()
 
     def _settle(self, server: Ganesha | Ours) -> None:
-        """What is written later belongs to the writes."""
+        """Work that is postponed belongs to the writes."""
         if isinstance(server, Ours):
             time.sleep(COMMIT_SECONDS)
 

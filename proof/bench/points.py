@@ -1,4 +1,4 @@
-"""What is measured, and what was promised about it."""
+"""The measurements, and the promise about each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MEBIBYTE = 1 << 20
 
 
 class Access(Enum):
-    """What the client does."""
+    """The access pattern of the client."""
 
     READ = "read"
     WRITE = "write"
@@ -52,7 +52,7 @@ POINTS = (
 
 
 class Figure(Enum):
-    """What a target is about."""
+    """The figure that a target bounds."""
 
     CPU = "CPU per operation"
     SPEED = "MB/s"
@@ -75,7 +75,7 @@ class Target:
         return f"{self.protocol} {self.point}: {self.figure.value} {sign} {self.limit:g} x {self.peer}"
 
     def met(self, ratio: float) -> bool:
-        """Whether the measured ratio keeps the promise."""
+        """Returns whether the measured ratio meets the promise."""
         return ratio <= self.limit if self.figure is Figure.CPU else ratio >= self.limit
 
 

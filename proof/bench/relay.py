@@ -1,6 +1,6 @@
 """``python3 -m proof.bench.relay LISTEN TARGET MICROSECONDS``: passes connections on, each byte so much later.
 
-A stand-in for distance where the kernel has no netem. The time is added on the way there; the way back is direct.
+A substitute for distance where the kernel has no netem. The time is added on the way there; the way back is direct.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLACK_NANOSECONDS = 1_000
 
 
 class Later:
-    """What was received waits here until it is due."""
+    """Holds received data until it is due."""
 
     def __init__(self, delay: float):
         self._delay = delay
@@ -37,7 +37,7 @@ class Later:
             self._changed.notify_all()
 
     def take(self) -> bytes:
-        """Waits until the next piece is due."""
+        """Blocks until the next piece is due."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._pieces))
             due, piece = self._pieces.popleft()
@@ -49,7 +49,7 @@ class Later:
 
 
 def _exact_sleep() -> None:
-    # Of the thread that calls: sleeps end as they were asked for, and not 50 us later.
+    # Applies to the calling thread: sleeps finish on time, and not 50 us later.
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NANOSECONDS, 0, 0, 0)
 
 
@@ -101,7 +101,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def main(argv: list[str]) -> None:
-    """Says READY when it listens, and goes on until it is killed."""
+    """Prints READY when it listens, and runs until it is killed."""
     listen, target, microseconds = argv
     listener = socket.create_server(_address(listen))
     print("READY", flush=True)

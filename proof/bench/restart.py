@@ -27,7 +27,7 @@ SEED = 1
 
 @dataclass
 class Phases:
-    """Milliseconds from exec, as the server tells; the last as the client saw it."""
+    """Milliseconds from exec, as the server logs them; the last as the client saw it."""
 
     imported: float
     listening: float
@@ -36,7 +36,7 @@ class Phases:
 
 
 class Writer:
-    """Keeps one synchronous write under way on one volume."""
+    """Always has one synchronous write in flight on one volume."""
 
     def __init__(self, client: Client, rng: random.Random):
         self._client, self._rng = client, rng
@@ -56,7 +56,7 @@ class Writer:
 
 
 def write_and_kill(server: Bulkhead, rng: random.Random) -> int:
-    """Writes to all volumes at a time, kills the server, and says how many writes were acknowledged."""
+    """Writes to all volumes at a time, kills the server, and returns how many writes were acknowledged."""
     clients: list[Client] = [NbdClient(server.nbd(volume.name)) for volume in server.volumes]
     writers = [Writer(client, rng) for client in clients]
     deadline = time.monotonic() + WRITE_SECONDS * (0.75 + rng.random() / 2)
@@ -69,7 +69,7 @@ def write_and_kill(server: Bulkhead, rng: random.Random) -> int:
 
 
 def replayed_ms(server: Bulkhead) -> float:
-    """Waits until no log waits any more; when that was."""
+    """Blocks until no intent log is pending; returns the time of that."""
     deadline = time.monotonic() + REPLAY_SECONDS
     while time.monotonic() < deadline:
         status = json.loads(server.command("--json", "status", "proof"))
@@ -81,7 +81,7 @@ def replayed_ms(server: Bulkhead) -> float:
 
 
 def logged_ms(log: str, event: str) -> float:
-    """When the server's log says that something had happened."""
+    """Returns the time of an event in the server's log."""
     match = re.search(rf"INFO {event}\b.*\bafter_ms=(\d+)", log)
     if not match:
         raise ProofError(f"the server's log does not tell when: {event}")

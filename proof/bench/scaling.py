@@ -1,4 +1,4 @@
-"""What an operation costs when many connections share a volume, or have one of several each."""
+"""The cost of an operation when many connections share a volume, or are spread over several volumes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEPTH = 4
 """Of each connection."""
 LOADS = ("randread", "randwrite")
 GROWTH_MAX = 1.25
-"""An operation may cost so many times what it costs with one connection on one volume."""
+"""The bound of an operation's cost, as a multiple of the cost with one connection on one volume."""
 FIO_SLACK_SECONDS = 120.0
 PERF_HERTZ = 499
 LOCK = re.compile(r"mutex|rwlock|rw_enter|rw_exit|rrw_|lll_lock|spin_lock|futex|osq_lock", re.I)
@@ -83,7 +83,7 @@ def _sample(server: Bulkhead, load: str, volumes: int, connections: int, seconds
         report = checked(["perf", "report", "--stdio", "-i", str(data), "--fields", "overhead,symbol"], FIO_SLACK_SECONDS)
         share = lock_share(report)
     if load != "randread":
-        # What was postponed is charged, too.
+        # Postponed work is charged, too.
         time.sleep(COMMIT_SECONDS)
     cpu = server.cpu_seconds() - before
     rate = done.operations / done.seconds

@@ -1,4 +1,4 @@
-"""What it costs to be asked for metrics: time of processors, of the head and of the pool's server."""
+"""The cost of a scrape of the metrics: CPU time of the head and of the pool's server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _servers(run: Path) -> list[int]:
 
 
 def main(folder: Path, volumes: int) -> int:
-    """Prints milliseconds of a scrape, beside what runs without any."""
+    """Prints the milliseconds of a scrape, and the CPU use without any."""
     head = Head(folder)
     head.add_users()
     port = head.start()
@@ -42,7 +42,7 @@ def main(folder: Path, volumes: int) -> int:
         requests = [("/pools", {"name": "tank", "groups": groups, "properties": {}, "overwrite": False, "serve": True})]
         names = [f"tank/v{index:04}" for index in range(volumes)]
         requests += [("/pools/tank/volumes", {"name": name, "size": VOLUME_BYTES, "sparse": True}) for name in names]
-        # Volumes that nobody is offered have no figures.
+        # Volumes that are not exported have no figures.
         requests += [("/pools/tank/nbd", {"volume": name}) for name in names]
         print(f"making {volumes} volumes ...")
         for path, body in requests:

@@ -1,4 +1,4 @@
-"""What memory, a cache device and a log device are worth, on a disk whose requests take a while."""
+"""The benefit of memory, a cache device and a log device, on a disk with slow requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PART = DiskPoint("sizing-4k-sync-write-qd1", Work.SYNC, BLOCK, 4 * KIBIBYTE, 1)
 
 @dataclass(frozen=True)
 class Case:
-    """A pool and what is measured on it."""
+    """A pool and the measurement on it."""
 
     name: str
     point: DiskPoint
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def warm_seconds(self) -> float:
-        """How long it is read before it is measured, so that the caches hold what they can."""
+        """Returns how long the pool is read before the measurement, so that the caches are full."""
         if self.point is not READ:
             return 0.0
         return WARM_CACHE_DEVICE_SECONDS if self.role == "cache" else WARM_SECONDS
@@ -69,7 +69,7 @@ CASES = (
 
 @contextlib.contextmanager
 def _fast_file(scratch: Path) -> Iterator[Path]:
-    """In memory if there is enough: it stands for a device whose requests take microseconds."""
+    """In memory if there is enough: it simulates a device that serves a request in microseconds."""
     directory = tempfile.TemporaryDirectory(prefix="bulkhead-fast-", dir=memory_base(2 * FAST_BYTES) or str(scratch))
     forget = at_exit(directory.cleanup)
     try:
@@ -101,7 +101,7 @@ def run_case(case: Case, scratch: Path, seconds: float) -> DiskSample:
 
 def main(scratch: Path, seconds: float) -> int:
     """Prints a line for each case."""
-    print(f"volume of {VOLUME_BYTES // MEBIBYTE} MiB, blocks of {BLOCK // KIBIBYTE} KiB; each request to the disk takes {DISK_DELAY_MS} ms more")
+    print(f"volume of {VOLUME_BYTES // MEBIBYTE} MiB, blocks of {BLOCK // KIBIBYTE} KiB; each request to the disk is delayed by {DISK_DELAY_MS} ms")
     print(f"load before: {os.getloadavg()[0]:.2f}")
     print(f"{'point':27} {'pool':46} {'IOPS':>8} {'p99 us':>8}")
     for case in CASES:
