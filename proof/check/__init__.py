@@ -1,1 +1,1 @@
-"""The checks of the project as one table: which steps there are, which of them a run takes, and the order in which they run."""
+"""The checks of the project as one table: its steps, the selection of a run, and the order in which they run."""

@@ -37,7 +37,7 @@ def crates(paths: list[str]) -> list[str]:
 
 
 def change_steps(base: str) -> tuple[Step, ...]:
-    """What ``make check`` runs for what differs from ``base``."""
+    """Returns the steps of ``make check`` for the files that differ from ``base``."""
     paths = changed_paths(base)
     steps = [Step("lint", "make lint", "lint")]
     names = crates(paths)
@@ -49,7 +49,7 @@ def change_steps(base: str) -> tuple[Step, ...]:
 
 
 def environment(program: str) -> dict[str, str]:
-    """For steps whose programs are built and whose packages are installed."""
+    """Returns the environment of steps that run after the build and the installation of packages."""
     # A step sees no variable of an outer make.
     env = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS")}
     return {**env, "BULKHEAD_PREPARED": "1", "BULKHEAD": str(runtime.REPOSITORY / program)}

@@ -16,7 +16,7 @@ from proof import runtime
 from proof.check.table import Step
 
 STEP_SECONDS_MAX = 2400
-"""A step that takes longer hangs: it is killed, and counts as failed."""
+"""A step that exceeds this time hangs: it is killed, and counts as failed."""
 
 _output = threading.Lock()
 

@@ -28,12 +28,13 @@ class Step:
 
 
 BUILD = Step("build", "scripts/build-tests.sh", "")
-"""Everything that the steps run: the programs, the tests and the examples, in one profile."""
+"""Builds all binaries, tests and examples of the steps, in one profile."""
 
 UNITS = "scripts/cargo.sh nextest run --binaries-metadata target/test-binaries.json --cargo-metadata target/cargo-metadata.json --no-fail-fast"
-"""By lists of what was built: it does not wait for Cargo's lock, which the steps of the lane `lint` hold for minutes."""
+"""Runs from lists of the build's results: it does not block on Cargo's lock, which the steps of the lane `lint` hold
+for minutes."""
 
-# The lane `waits` mostly waits for heads to boot and for time-outs, `computes` mostly computes.
+# The lane `waits` is mostly idle until heads boot and time-outs expire; `computes` mostly computes.
 TEST: tuple[Step, ...] = (
     Step("units", UNITS, "units"),
     Step("proof.tests", "/usr/bin/python3 -m proof.tests", "units", ("proof/",)),
@@ -101,7 +102,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
 
 
 def touching(paths: Iterable[str]) -> tuple[Step, ...]:
-    """The steps of ``make test`` whose sources are among ``paths``, in their form for ``make check``."""
+    """Returns the steps of ``make test`` with sources among ``paths``, in their form for ``make check``."""
     changed = tuple(paths)
     return tuple(
         Step(step.name, step.check or step.command, step.lane)

@@ -1,4 +1,4 @@
-"""What every asynchronous client offers, so that one event loop can drive a mixture of them."""
+"""The interface of every asynchronous client, so that one event loop can drive a mixture of them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Client(ABC):
     """Requests that were *answered* with an error; a dying connection does not count."""
     last_error: str = ""
     last_refusal: Refusal | None = None
-    """The newest of the answers that ``errors`` counts."""
+    """The newest of the refusals that ``errors`` counts."""
 
     @abstractmethod
     def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:
-        """Writes; ``forced`` asks for FUA."""
+        """Writes; ``forced`` sets FUA."""
 
     @abstractmethod
     def zero(self, offset: int, length: int, forced: bool, done: Done) -> None:
@@ -55,11 +55,11 @@ class Client(ABC):
 
     @abstractmethod
     def discard(self, offset: int, length: int, done: Done) -> None:
-        """Says that the contents are not needed."""
+        """Discards the contents of the range."""
 
     @abstractmethod
     def flush(self, done: Done) -> None:
-        """Makes durable what was answered before."""
+        """Flushes all acknowledged writes."""
 
     @abstractmethod
     def read(self, offset: int, length: int, done: ReadDone) -> None:
@@ -75,10 +75,10 @@ class Client(ABC):
 
     @abstractmethod
     def service(self, events: int) -> None:
-        """Lets the library work on what ``poll`` reported."""
+        """Lets the library handle the events that ``poll`` reported."""
 
     def catch_up(self) -> None:
-        """Notices what no event tells, such as a handshake that was over before anybody looked."""
+        """Checks for changes without an event, such as a handshake that was over before the first poll."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Client(ABC):
 
 
 def drive(clients: Sequence[Client], seconds: float) -> None:
-    """One turn of the event loop: waits at most ``seconds`` for any client's socket."""
+    """One turn of the event loop: blocks at most ``seconds`` on the sockets of all clients."""
     poller = select.poll()
     owners: dict[int, Client] = {}
     for client in clients:
@@ -114,12 +114,12 @@ def drive_until(clients: Sequence[Client], finished: Callable[[], bool], seconds
         if all(client.dead for client in clients):
             raise ClientError(f"{what}: the connection was lost: {clients[0].last_error}")
         if time.monotonic() > deadline:
-            raise ClientError(f"{what}: no answer within {seconds:g} s")
+            raise ClientError(f"{what}: no reply within {seconds:g} s")
         drive(clients, 0.1)
 
 
 def read_all(client: Client, offset: int, length: int, seconds: float = 30.0) -> bytes:
-    """Reads and waits for the answer."""
+    """Reads and blocks until the reply."""
     answers: list[bytes | None] = []
     client.read(offset, length, answers.append)
     drive_until([client], lambda: bool(answers), seconds, f"{client.name}: read {length} bytes at {offset}")
@@ -129,7 +129,7 @@ def read_all(client: Client, offset: int, length: int, seconds: float = 30.0) ->
 
 
 def wait_done(client: Client, start: Callable[[Done], None], seconds: float = 30.0) -> None:
-    """Starts one request with ``start(done)`` and waits for its answer."""
+    """Starts one request with ``start(done)`` and blocks until its reply."""
     answers: list[bool] = []
     start(answers.append)
     drive_until([client], lambda: bool(answers), seconds, f"{client.name}: request")

@@ -1,4 +1,4 @@
-"""An initiator that sends one command after the other and shows every answer, unit attentions too."""
+"""An initiator that sends one command at a time and returns every response, unit attentions too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_SECONDS = 60
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for a command."""
+    """The response to a command."""
 
     status: int
     data: bytes = b""
@@ -29,7 +29,7 @@ class Answer:
 
     @property
     def is_attention(self) -> bool:
-        """Whether the command was not looked at, because something else has to be told first."""
+        """Whether the target did not process the command, because it reports a unit attention first."""
         return self.status == libiscsi.STATUS_CHECK_CONDITION and self.sense_key == libiscsi.UNIT_ATTENTION
 
 

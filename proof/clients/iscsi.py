@@ -12,7 +12,7 @@ LOGIN_SECONDS = 10
 OUI = 0x001B32
 """Any; with the qualifier it names a session for reinstatement."""
 ATTENTIONS_MAX = 10
-"""Unit attentions that may stand before the first answer."""
+"""Unit attentions that may precede the first other response."""
 _library: ctypes.CDLL | None = None
 
 
@@ -49,9 +49,9 @@ class IscsiClient(Client):
         qualifier: int | None = None,
         ready: Done | None = None,
     ):
-        """Logs in and waits for it; with ``ready`` only starts to, and calls that when it is decided.
+        """Logs in and blocks until it is done; with ``ready`` only starts to, and calls that with the result.
 
-        Two sessions with the same ``qualifier`` are one to the target: the newer ends the older.
+        Two sessions with the same ``qualifier`` are one to the target: the newer replaces the older.
         """
         self.name = f"iscsi {address.target} lun {address.lun}"
         self._lun = address.lun
@@ -86,7 +86,7 @@ class IscsiClient(Client):
         lib.iscsi_set_noautoreconnect(context, 1)
 
     def _start_login(self, address: IscsiAddress, ready: Done) -> None:
-        """Connects, logs in, and learns the size, as answers come."""
+        """Connects, logs in, and reads the size, one step per response."""
         lib, context = self._lib, self._context
         attentions = 0
 
@@ -125,7 +125,7 @@ class IscsiClient(Client):
         self._sent(key, started == 0)
 
     def ping(self, done: Done) -> None:
-        """Asks the target for a sign of life, past all commands (NOP-Out)."""
+        """Sends a NOP-Out, which the target replies to independently of pending commands."""
         key = self._begin(lambda answer: done(answer is not None), None)
         self._sent(key, self._lib.iscsi_nop_out_async(self._context, self._plain_callback, None, 0, key) == 0)
 
@@ -158,7 +158,7 @@ class IscsiClient(Client):
         return (words or b"").decode(errors="replace").strip()
 
     def _begin(self, done: object, keep: object) -> int:
-        """Remembers what to call, and the buffers that C reads until then; returns the key."""
+        """Stores the callback, and the buffers that C reads until then; returns the key."""
         key = self._next_key
         self._next_key += 1
         self._pending[key] = (done, keep)
@@ -187,7 +187,7 @@ class IscsiClient(Client):
         done(data)  # type: ignore[operator]
 
     def _told(self, _context: int, status: int, _data: int, key: int) -> None:
-        """What was no SCSI command is decided: a connection, a login, a NOP-Out."""
+        """Called when an action that is no SCSI command is decided: a connection, a login, a NOP-Out."""
         done, _ = self._pending.pop(key)
         self.in_flight -= 1
         if status != libiscsi.STATUS_GOOD:
@@ -271,7 +271,7 @@ class IscsiClient(Client):
         return self._dead
 
     def log_out(self) -> None:
-        """Ends the session politely."""
+        """Logs out of the session."""
         if not self._dead:
             self._lib.iscsi_logout_sync(self._context)
         self.close()
@@ -279,7 +279,7 @@ class IscsiClient(Client):
     def close(self) -> None:
         self._dead = True
         if self._context:
-            # Cancels what is pending: each callback runs once, here.
+            # Cancels pending requests: each callback runs once, here.
             self._lib.iscsi_destroy_context(self._context)
             self._context = None
 

@@ -14,7 +14,7 @@ STATUS_CANCELLED = 0x0F000000
 STATUS_ERROR = 0x0F000001
 STATUS_TIMEOUT = 0x0F000002
 TRANSPORT_STATUSES = {STATUS_CANCELLED, STATUS_ERROR, STATUS_TIMEOUT}
-"""Not answers of the target: the connection went away under the command."""
+"""Statuses without a response of the target: the connection was lost during the command."""
 
 NOT_READY = 2
 UNIT_ATTENTION = 6
@@ -35,7 +35,8 @@ LIBRARY = ctypes.util.find_library("iscsi")
 
 
 def _tells_information() -> bool:
-    """Whether sense data has a last field, as from libiscsi 1.20 on, which tells no version but brought this function."""
+    """Whether sense data has a last field, as from libiscsi 1.20 on, which exports no version but introduced this
+    function."""
     return LIBRARY is not None and hasattr(ctypes.CDLL(LIBRARY), "iscsi_force_reconnect_sync")
 
 
@@ -54,13 +55,13 @@ class ScsiSense(ctypes.Structure):
 
 
 class ScsiData(ctypes.Structure):
-    """Data that came with an answer."""
+    """Data of a response."""
 
     _fields_ = [("size", c_int), ("data", c_void_p)]
 
 
 class ScsiTask(ctypes.Structure):
-    """The public start of a task; what follows is the library's."""
+    """The public start of a task; the rest belongs to the library."""
 
     _fields_ = [
         ("status", c_int),

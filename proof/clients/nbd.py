@@ -65,7 +65,7 @@ class NbdClient(Client):
     """One connection to one export."""
 
     def __init__(self, address: NbdAddress, ready: Done | None = None):
-        """Connects and waits for it; with ``ready`` only starts to, and calls that when it is decided."""
+        """Connects and blocks until it is done; with ``ready`` only starts to, and calls that with the result."""
         self.name = f"nbd {address.uri}"
         self._handle = nbd.NBD()
         self._lost = False
@@ -92,7 +92,7 @@ class NbdClient(Client):
         """Starts one request; ``finished`` is called once, also when it cannot even be queued.
 
         libnbd holds the handle's lock while it calls back, and ``finished`` may start the next
-        request: answers are put aside, and told when libnbd has returned.
+        request: replies are queued, and delivered when libnbd has returned.
         """
 
         def completed(error: object) -> int:
@@ -113,7 +113,7 @@ class NbdClient(Client):
             self.in_flight -= 1
             if code:
                 words = f"errno {code} ({errno.errorcode.get(code, '?')})"
-                # A lost connection completes everything with ENOTCONN; only answers count as errors.
+                # A lost connection completes all requests with ENOTCONN; only replies count as errors.
                 if not self._lost and code != errno.ENOTCONN:
                     self.errors += 1
                     self.last_refusal = Refusal(words, code)
@@ -161,7 +161,7 @@ class NbdClient(Client):
         return memory
 
     def _return(self, memory: Memory) -> None:
-        # Not again what the end of the connection has returned.
+        # Not twice: the close of the connection may have returned it already.
         if memory in self._lent:
             self._lent.remove(memory)
             memory.give_back()
@@ -190,7 +190,7 @@ class NbdClient(Client):
         self._tell()
 
     def catch_up(self) -> None:
-        # A server that is close may have answered everything before the constructor returned.
+        # A server that is close may have sent all its replies before the constructor returned.
         self._note_death()
         self._tell_ready()
 

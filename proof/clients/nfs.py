@@ -1,7 +1,8 @@
-"""A client of NFS 4.1 and 4.2 (RFC 8881) that speaks what stock clients speak: sessions with slots, opens and locks that it takes back
-from a server that was started anew, writes that are durable at once or by a commit.
+"""A client of NFS 4.1 and 4.2 (RFC 8881) that behaves like stock clients: sessions with slots, opens and locks that
+it reclaims from a restarted server, writes that are durable at once or by a commit.
 
-Stock clients outside kernels know version 4.0 at most, so this one is ours. pynfs and the kernel's client judge the server, too.
+Stock clients outside kernels support version 4.0 at most, so this one is ours. pynfs and the kernel's client judge
+the server, too.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ OK, NOENT, EXIST, STALE, DELAY, DENIED, GRACE, BADSESSION, STALE_CLIENTID, NO_GR
 RECLAIM_BAD, COMPLETE_ALREADY, DEADSESSION = 10034, 10054, 10078
 
 PAUSE_S = 0.1
-"""Before what the server asked to repeat later is repeated: as Linux does at first."""
+"""Pause before a request is retried after a DELAY error: the first pause of Linux."""
 
 ONCE = frozenset((CLOSE, CREATE, LOCK, OPEN, REMOVE, RENAME, SETATTR))
-"""Operations whose answer the server shall keep: they must not be executed twice."""
+"""Operations with a reply that the server must cache: they must not be executed twice."""
 
 CHANGE_BYTES = 20
-"""Of what is told of a change of a directory."""
+"""Size of the change information of a directory."""
 
 UNSTABLE, FILE_SYNC = 0, 2
 SLOTS = 16
@@ -67,7 +68,7 @@ class StatusError(ClientError):
 
 @dataclass(frozen=True)
 class NfsAddress:
-    """Where a file is that stands for a volume: ``nfs://HOST[:PORT]/DATASET/FILE?bytes=SIZE``."""
+    """The address of a file that is used as a volume: ``nfs://HOST[:PORT]/DATASET/FILE?bytes=SIZE``."""
 
     host: str
     port: int
@@ -91,7 +92,8 @@ FilePath = tuple[bytes, ...]
 
 @dataclass
 class Identity:
-    """Who the client is. It stays the same over all connections and servers, as do the files that it has open and locked."""
+    """The identity of the client. It stays the same over all connections and servers, as do its open and locked
+    files."""
 
     owner: bytes
     verifier: bytes = field(default_factory=lambda: os.urandom(8))
@@ -102,19 +104,21 @@ class Identity:
     locks: dict[FilePath, tuple[int, int]] = field(default_factory=dict)
     """The range of each file that shall be locked for writing: its first byte and its length."""
     client: int = 0
-    """What the server calls this client that gave all states below."""
+    """The client id at the server that issued all states below."""
     taking_back: int = 0
-    """The same of the server that gave some of them. A connection may be lost before the server's last answer has come."""
+    """The client id at the server that issued some of them. A connection may be lost before the server's last reply
+    arrives."""
     states: dict[FilePath, bytes] = field(default_factory=dict)
     """The state ids of opens."""
     locked: set[FilePath] = field(default_factory=set)
-    """Files whose range is locked."""
+    """Files with a locked range."""
     lost: list[str] = field(default_factory=list)
-    """What a later server did not give back."""
+    """States that a later server refused to return."""
     sessions: list[bytes] = field(default_factory=list)
     """Sessions of connections that have ended."""
     starting: NfsClient | None = None
-    """Who makes a session and takes back what was open. Others wait: the server knows one client."""
+    """The connection that creates a session and reclaims the open files. Other connections block: the server has one
+    client for all."""
 
 
 def bitmap(*numbers: int) -> bytes:
@@ -142,7 +146,7 @@ Operation = tuple[int, bytes]
 """Its number and its arguments."""
 
 Steps = Generator[list[Operation], Reader, None]
-"""Compounds, one after the other, each with what its last operation answers."""
+"""Compounds, one after the other, each with the result of its last operation."""
 
 ANONYMOUS = bytes(16)
 CURRENT = u32(1) + bytes(12)
@@ -160,7 +164,7 @@ def open_file(client: int, name: bytes, make: bool, mode: int = 0o644, owner: by
 
 
 def open_again(client: int) -> Operation:
-    """Takes an open of an earlier server back: of the current file."""
+    """Reclaims an open of an earlier server, of the current file."""
     return OPEN, u32(0, 3, 0) + u64(client) + opaque(b"proof") + u32(0) + u32(1, 0)
 
 
@@ -182,18 +186,19 @@ def compound(operations: Sequence[Operation], minor: int = 2, count: int | None 
 
 
 def exchange_id(verifier: bytes, owner: bytes) -> Operation:
-    """A client makes itself known."""
+    """Registers the client."""
     return EXCHANGE_ID, verifier + opaque(owner) + u32(0, 0, 0)
 
 
 def create_session(client: int, sequence: int, sizes: Sequence[int]) -> Operation:
-    """A session without callbacks. ``sizes``, both ways: bytes of a request, of an answer, of a kept answer, operations, slots."""
+    """A session without callbacks. ``sizes``, both ways: bytes of a request, of a reply, of a cached reply,
+    operations, slots."""
     channel = u32(0, *sizes, 0)
     return CREATE_SESSION, u64(client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
 
 
 def skip_result(operation: int, reader: Reader) -> None:
-    """Passes over the result of an operation that stands before the last one."""
+    """Skips the result of an operation before the last one."""
     if operation == SEQUENCE:
         reader.fixed(16 + 5 * 4)
     elif operation == OPEN:
@@ -217,7 +222,7 @@ def read_open(reader: Reader) -> bytes:
     reader.fixed(4 + 16 + 4)
     reader.words()
     if reader.u32() != 0:
-        raise ClientError("the server delegates a file, which nobody asked for")
+        raise ClientError("the server delegates a file without a request for it")
     return state
 
 
@@ -232,7 +237,7 @@ class Call:
 
 
 class NfsConnection:
-    """A connection with its session. Never waits: whoever uses it polls the socket."""
+    """A connection with its session. Never blocks: its user polls the socket."""
 
     def __init__(self, host: str, port: int, identity: Identity, minor: int = 2, source_port: int = 0):
         self.identity = identity
@@ -262,7 +267,7 @@ class NfsConnection:
             self._lose(str(error))
 
     def _bind(self, source_port: int) -> None:
-        """Servers take a low port as a sign that root asks."""
+        """Binds a port: a low one for root, because servers accept it as proof of a request by root."""
         if source_port:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(("", source_port))
@@ -287,7 +292,7 @@ class NfsConnection:
                 self.identity.sessions.append(self.session)
 
     def close(self) -> None:
-        """Drops the connection; what is under way is never answered."""
+        """Drops the connection; pending requests get no reply."""
         self._lose(self.last_error or "closed")
 
     @property
@@ -296,11 +301,11 @@ class NfsConnection:
         return not (self._calls or self._queue)
 
     def events(self) -> int:
-        """What to poll for."""
+        """Returns the events to poll for."""
         return select.POLLIN | (select.POLLOUT if self._output or not self.is_connected else 0)
 
     def service(self, events: int) -> None:
-        """Sends and receives what can be."""
+        """Sends and receives as much as possible."""
         try:
             if events & select.POLLOUT:
                 if self._output:
@@ -355,7 +360,7 @@ class NfsConnection:
             call.done(reader)
 
     def call(self, operations: list[Operation], done: Callable[[Reader], None], failed: Callable[[int, int], None]) -> None:
-        """Sends a compound in the session; ``done`` gets what the last operation answers."""
+        """Sends a compound in the session; ``done`` gets the result of its last operation."""
         self._queue.append(Call(operations, done, failed))
         self._send_queued()
 
@@ -380,7 +385,7 @@ class NfsConnection:
         self.service(select.POLLOUT)
 
     def begin(self, ready: Callable[[], None], failed: Callable[[int, int], None]) -> None:
-        """Makes itself known, and makes a session."""
+        """Registers the client and creates a session."""
         known = exchange_id(self.identity.verifier, self.identity.owner)
         self.call_alone(known, lambda reader: self._known(reader, ready, failed), failed)
 
@@ -400,7 +405,8 @@ class NfsConnection:
         ready()
 
     def _end_sessions(self) -> None:
-        """Ends those of earlier connections: a server bounds them. One that it does not know is as good."""
+        """Destroys the sessions of earlier connections, because a server bounds their number. An unknown session
+        counts as destroyed."""
         while self.identity.sessions:
             session = self.identity.sessions.pop()
             ignored: tuple[Callable[[Reader], None], Callable[[int, int], None]] = lambda _: None, lambda *_: None
@@ -414,7 +420,8 @@ class NfsClient(Client):
     granularity = GRANULARITY
 
     def __init__(self, address: NfsAddress, identity: Identity, ready: Done | None = None):
-        """Connects, opens the file (or takes back what was open and locked) and gives it its size; with ``ready`` only starts to."""
+        """Connects, opens the file (or reclaims its opens and locks) and sets its size; with ``ready`` only starts
+        to."""
         self.name = str(address)
         self.size = address.size
         self._address = address
@@ -427,7 +434,7 @@ class NfsClient(Client):
         self._later: list[tuple[float, Callable[[], None]]] = []
         self._has_begun = False
         self.verifier = b""
-        """That of the newest write or commit: another one says that what is not committed was lost."""
+        """The verifier of the newest write or commit: a different one means that uncommitted data was lost."""
         if ready is None:
             self._wait()
 
@@ -442,7 +449,8 @@ class NfsClient(Client):
             self.catch_up()
 
     def _begin_if_first(self) -> None:
-        """Makes a session, unless another connection of the same client is about to: what both do would be mixed up."""
+        """Creates a session, unless another connection of the same client is about to: the calls of both would
+        interleave."""
         other = self._identity.starting
         if self._has_begun or self.dead or not self._connection.is_connected or (other is not None and not other.dead):
             return
@@ -461,7 +469,7 @@ class NfsClient(Client):
         self._state, self._handle = who.states[path], who.opened[path]
 
     def _take_back(self, client: int) -> Steps:
-        """What an earlier server had let this client open and lock. What this one refuses is lost."""
+        """Reclaims the opens and locks of an earlier server. A state that this server refuses is lost."""
         who = self._identity
         if who.taking_back != client:
             who.taking_back = client
@@ -574,7 +582,7 @@ class NfsClient(Client):
             self.in_flight -= 1
             words = f"operation {number} was answered with status {status}"
             if status in (BADSESSION, DEADSESSION):
-                # Another server: connect again, and take back what was open.
+                # Another server: connect again, and reclaim the open files.
                 self._connection.last_error = words
                 self._connection.close()
                 return
@@ -649,23 +657,23 @@ class NfsClient(Client):
         ask()
 
     def try_lock(self, span: tuple[int, int], done: Callable[[int], None]) -> None:
-        """Asks once for a lock of a range of the file; ``done`` gets the status."""
+        """Requests a lock of a range of the file once; ``done`` gets the status."""
         operation = lock_range(self._connection.client, self._state, span)
         self._connection.call([(PUTFH, opaque(self._handle)), operation], lambda _: done(OK), lambda _, status: done(status))
 
     def make_directory(self, path: FilePath, done: Done) -> None:
-        """Makes a directory."""
+        """Creates a directory."""
         make = CREATE, u32(2) + opaque(path[-1]) + attributes(mode=0o755)
         self._submit_all([*lookups(path[:-1]), make], lambda _: done(True), lambda: done(False))
 
     def make_file(self, path: FilePath, done: Done) -> None:
-        """Makes a file that must not be there, and closes it."""
+        """Creates a file that must not exist, and closes it."""
         opened = open_file(self._connection.client, path[-1], True, owner=b"maker", is_new=True)
         operations = [*lookups(path[:-1]), opened, (CLOSE, u32(0) + CURRENT)]
         self._submit_all(operations, lambda _: done(True), lambda: done(False))
 
     def rename(self, directory: FilePath, old: bytes, new: bytes, done: Done) -> None:
-        """Gives a file of a directory another name."""
+        """Renames a file within a directory."""
         where = lookups(directory)
         operations = [*where, (SAVEFH, b""), (RENAME, opaque(old) + opaque(new))]
         self._submit_all(operations, lambda _: done(True), lambda: done(False))
@@ -697,5 +705,5 @@ class NfsClient(Client):
         ask(0, bytes(8))
 
     def ping(self, done: Done) -> None:
-        """Asks for a sign of life: an empty compound of the session."""
+        """Sends an empty compound of the session, to check that the server responds."""
         self._connection.call([], lambda _: done(True), lambda *_: done(False))

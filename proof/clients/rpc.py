@@ -1,4 +1,5 @@
-"""ONC RPC version 2 over a stream (RFC 5531), as far as the proofs need it: records of one fragment, calls with AUTH_SYS, and accepted answers."""
+"""ONC RPC version 2 over a stream (RFC 5531), as far as the proofs need it: records of one fragment, calls with
+AUTH_SYS, and accepted replies."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ def record(body: bytes) -> bytes:
 
 
 def header(transaction: int, program: int, version: int, procedure: int, *, machine: bytes = b"proof", uid: int = 0, gid: int = 0) -> bytes:
-    """What stands before the arguments of a call."""
+    """Returns the header that precedes the arguments of a call."""
     who = u32(0) + opaque(machine) + u32(uid, gid, 0)
     return u32(transaction, CALL, RPC_VERSION, program, version, procedure, AUTH_SYS) + opaque(who) + u32(0, 0)
 
 
 def skip_accepted(reader: Reader) -> None:
-    """Passes over what stands between the transaction and the results of an answer; the call must have been executed."""
+    """Skips the fields between the transaction and the results of a reply; the call must have been executed."""
     if reader.u32() != REPLY or reader.u32() != ACCEPTED:
         raise ClientError("a call was denied")
     reader.u32()

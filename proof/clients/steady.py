@@ -1,4 +1,4 @@
-"""Clients that do nothing wrong, for as long as something else happens beside them."""
+"""Well-behaved clients that run during an attack or a fault."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ OPERATIONS_AT_LEAST = 20
 UNIT_ATTENTION = 6
 """The sense key."""
 ATTENTIONS_MAX = 4
-"""As many changes may be told one after the other."""
+"""This many changes may be reported one after the other."""
 Result = TypeVar("Result")
 
 
 def _heeding(client: Client, ask: Callable[[], Result]) -> Result:
-    """Asks; news of the target's other units (a unit attention) is no answer, and asked past as every initiator does."""
+    """Sends a request; a unit attention about the target's other units is not its result, so the request is sent
+    again, as every initiator does."""
     for _ in range(ATTENTIONS_MAX):
         client.last_refusal = None
         try:
@@ -73,7 +74,7 @@ class WellBehaved:
     def _write_and_check(self, tag: int, client: Client) -> None:
         self._sequence += 1
         self.operations += 1
-        # Each protocol has its own part of the volume, behind what attackers name.
+        # Each protocol has its own part of the volume, behind the blocks that attackers address.
         start = 8192 + tag * 64 + self._sequence % 32
         started = time.monotonic()
         written = sectors(tag, self._sequence, start, 16)
@@ -81,7 +82,7 @@ class WellBehaved:
         data = _heeding(client, lambda: read_all(client, start * 512, 16 * 512))
         self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - started)
         if read_back(tag, start, data) != [self._sequence] * 16:
-            raise ProofError("a read shows something else than what was written before it")
+            raise ProofError("a read does not return the data that was written before it")
 
     def close(self) -> None:
         """Drops the connections."""

@@ -1,4 +1,4 @@
-"""XDR (RFC 4506): what NFS packs its arguments and results in."""
+"""XDR (RFC 4506): the encoding of arguments and results in NFS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def opaque(data: bytes) -> bytes:
 
 
 class Reader:
-    """Takes values from the front of an answer."""
+    """Decodes values from the front of a reply."""
 
     def __init__(self, data: bytes):
         self._data = data
@@ -33,7 +33,7 @@ class Reader:
         """So many bytes."""
         end = self._at + length
         if end > len(self._data):
-            raise ClientError(f"an answer of {len(self._data)} bytes ends too early")
+            raise ClientError(f"a reply of {len(self._data)} bytes is too short")
         found, self._at = self._data[self._at : end], end
         return found
 

@@ -35,7 +35,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def judge_iscsi(urls: list[str], special: dict[str, str], family_pattern: str | None, verbose: bool) -> list[Result]:
-    """All families, those in ``special`` at a unit of their own; prints what is worth reading."""
+    """Runs all families, those in ``special`` on a unit of their own; prints the notable results."""
     results: list[Result] = []
     for family, tests in iscsi_test_cu.list_families().items():
         if family_pattern and not re.search(family_pattern, family):
@@ -56,7 +56,7 @@ def _urls_for(family: str, urls: list[str], special: dict[str, str]) -> list[str
 
 
 def _special_units(server: Server, scratch: Path) -> dict[str, str]:
-    """By family: write protection is judged at a unit that is protected, CHAP at a target that asks for a secret."""
+    """By family: write protection is judged on a protected unit, CHAP on a target that requires a secret."""
     protected = server.iscsi("protected")
     units = {"ReadOnly": protected.url} if protected else {}
     if isinstance(server, Bulkhead) and protected:

@@ -43,7 +43,7 @@ ACCEPTED_SKIPS: tuple[tuple[str, str], ...] = (
     (r"^ReadDefectData1[02]\.", "a volume has no list of defects"),
     (r"^ReadOnly\.ReadOnlySBC .*not write-protected", "the judged volume is writable, as the other families need it"),
     (r"^WriteAtomic16\.", "WRITE ATOMIC(16) is not offered"),
-    (r"^Sanitize\.", "SANITIZE is not offered: freed blocks and snapshots would keep what it promises to erase"),
+    (r"^Sanitize\.", "SANITIZE is not offered: freed blocks and snapshots would retain the data that it promises to erase"),
     (r"^WriteSame1[06]\.ZeroBlocks ", "WSNZ is set: a length of zero never means the rest of the volume"),
     (r"LBPPB < 2", "one logical block is shown as one physical block; the volume's block size is the granularity in VPD B0"),
 )
@@ -51,7 +51,7 @@ ACCEPTED_SKIPS: tuple[tuple[str, str], ...] = (
 
 
 def list_families() -> dict[str, list[str]]:
-    """Family to tests, as the installed tool knows them."""
+    """Maps each family to its tests, as the installed tool lists them."""
     families: dict[str, list[str]] = {}
     for line in checked(["iscsi-test-cu", "--list"], LIST_SECONDS).splitlines():
         words = line.strip().split(".")
@@ -68,7 +68,7 @@ def parse(family: str, output: str) -> Iterator[Result]:
     for match in re.finditer(r"^  Test: (\S+) \.\.\.(.*?)(?=^  Test: |^Run Summary|\Z)", output, re.M | re.S):
         name, body = f"{family}.{match[1]}", match[2]
         skip = re.search(r"\[SKIPPED\]\s*(.*)", body)
-        # The verdict starts a line or follows the dots; what a suite's clean-up says behind it is no verdict.
+        # The verdict starts a line or follows the dots; output of a suite's clean-up behind it is no verdict.
         word = re.search(r"^(passed|FAILED)", body, re.M)
         if word is None or word[1] == "FAILED":
             complaint = re.search(r"\[FAILED\]\s*(.*)|^\s+1\. (.*)", body, re.M)
@@ -81,7 +81,7 @@ def parse(family: str, output: str) -> Iterator[Result]:
 
 
 LEFT_WITHOUT_A_SESSION = "Not an iSCSI device"
-"""What a test of 1.20 finds that follows one which has ended the session that they share."""
+"""The output of a test of 1.20 that runs after a test which closed the shared session."""
 
 
 def run_family(family: str, tests: list[str], urls: list[str]) -> list[Result]:

@@ -20,7 +20,7 @@ def _expect(condition: bool, words: str) -> None:
 
 
 class NbdTools:
-    """Runs the steps in order on one export; later steps build on what earlier ones wrote."""
+    """Runs the steps in order on one export; later steps build on the writes of earlier ones."""
 
     def __init__(self, uri: str, size: int, scratch: Path):
         self.uri = uri
@@ -29,7 +29,7 @@ class NbdTools:
         self.image = scratch / "image.raw"
         self.copy = scratch / "copy.raw"
         body = bytes(range(256)) * 4096
-        # Data, a hole, data again: a map has something to say.
+        # Data, a hole, data again: the map then has several extents.
         self.image.write_bytes(body)
         with self.image.open("r+b") as file:
             file.seek(self.size // 2)
@@ -133,7 +133,7 @@ class NbdTools:
         _expect("verification failed" not in output and "failed" not in output, output)
 
     def beyond_end(self) -> None:
-        """A request behind the last byte fails, and the connection goes on."""
+        """A request behind the last byte fails, and the connection remains usable."""
         output = run(["qemu-io", "-f", "raw", "-c", f"read {self.size} 512", "-c", "read 0 512", self.uri], TOOL_SECONDS).output
         _expect(re.search(r"read 512/512 bytes at offset 0", output) is not None, output)
 
@@ -153,7 +153,7 @@ class NbdTools:
                   "--fsync=16", "--verify=crc32c", "--verify_state_save=0", "--verify_fatal=1", "--do_verify=1")  # fmt: skip
 
     def multi_connection(self) -> None:
-        """What four connections wrote, four connections read."""
+        """Four connections read the data that four connections wrote."""
         checked(["nbdcopy", "--connections=4", "--flush", self.image, self.uri], TOOL_SECONDS)
         checked(["nbdcopy", "--connections=4", self.uri, self.copy], TOOL_SECONDS)
         checked(["cmp", self.image, self.copy], TOOL_SECONDS)

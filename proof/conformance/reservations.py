@@ -22,7 +22,7 @@ BLOCK = 512
 ALLOCATION = 1024
 ATTENTIONS_MAX = 8
 RESET_CODE = 0x29
-"""Additional sense code of every unit attention that tells of a restart."""
+"""Additional sense code of every unit attention that reports a restart."""
 PREEMPTED = (0x2A03, 0x2A05)
 """RESERVATIONS PREEMPTED, REGISTRATIONS PREEMPTED."""
 
@@ -35,7 +35,7 @@ def _expect(condition: bool, words: str) -> None:
 
 
 class Host:
-    """An initiator that comes back under the same name after each restart."""
+    """An initiator that reconnects under the same name after each restart."""
 
     def __init__(self, name: str, qualifier: int, address: IscsiAddress):
         self._identity = (f"iqn.2026-01.org.example:{name}", qualifier)
@@ -48,19 +48,19 @@ class Host:
         self._session = CommandInitiator(self._address, *self._identity)
 
     def close(self) -> None:
-        """Ends the session, if there is one."""
+        """Closes the session, if there is one."""
         if self._session:
             self._session.close()
             self._session = None
 
     def first(self, cdb: bytes, data: bytes = b"", expected: int = 0) -> Answer:
-        """The answer as it comes, which may be a unit attention."""
+        """Returns the first response, which may be a unit attention."""
         if not self._session:
             raise ProofError("not logged in")
         return self._session.send(cdb, data, expected)
 
     def ask(self, cdb: bytes, data: bytes = b"", expected: int = 0) -> Answer:
-        """The answer after all unit attentions."""
+        """Returns the first response after all unit attentions."""
         for _ in range(ATTENTIONS_MAX):
             answer = self.first(cdb, data, expected)
             if not answer.is_attention:
@@ -68,7 +68,7 @@ class Host:
         raise ProofError(f"more than {ATTENTIONS_MAX} unit attentions in a row")
 
     def reserve_out(self, action: int, key: int, service_key: int = 0, flags: int = 0) -> Answer:
-        """PERSISTENT RESERVE OUT, of type Write Exclusive where a type is asked for."""
+        """PERSISTENT RESERVE OUT, of type Write Exclusive where the action has a type."""
         cdb = struct.pack(">BBBxxLx", 0x5F, action, WRITE_EXCLUSIVE if action else 0, 24)
         return self.ask(cdb, struct.pack(">QQ4xB3x", key, service_key, flags))
 
@@ -111,16 +111,16 @@ class Reservations:
     def steps(self) -> list[tuple[str, Callable[[], None]]]:
         """Name and check, in the order to run them."""
         return [
-            ("a reservation keeps others from writing", self.reserve),
-            ("it does so after kill -9, and a unit attention tells of that", self.after_kill),
+            ("a reservation refuses the writes of other hosts", self.reserve),
+            ("it persists over kill -9, and a unit attention reports the restart", self.after_kill),
             ("it does so after a clean stop", self.after_stop),
             ("a registrant that was away can be preempted", self.preempt),
-            ("what was preempted is not back after kill -9", self.after_preempt),
+            ("a preempted registration is not restored after kill -9", self.after_preempt),
             ("registrations without APTPL are gone after kill -9", self.volatile),
         ]
 
     def close(self) -> None:
-        """Ends the sessions."""
+        """Closes the sessions."""
         self.a.close()
         self.b.close()
 
@@ -159,20 +159,20 @@ class Reservations:
         self._restart(kill=True)
         for host in (self.a, self.b):
             told = host.first(bytes(6))
-            _expect(told.is_attention and told.ascq >> 8 == RESET_CODE, f"the first answer is {told}")
+            _expect(told.is_attention and told.ascq >> 8 == RESET_CODE, f"the first response is {told}")
         self._expect_reserved()
 
     def after_stop(self) -> None:
-        """The same for a server that was asked to end."""
+        """The same after SIGTERM."""
         self._restart(kill=False)
         self._expect_reserved()
 
     def preempt(self) -> None:
-        """The second host takes over from the first, which hears of it."""
+        """The second host preempts the first, which receives a unit attention."""
         answer = self.b.reserve_out(PREEMPT, KEY_B, KEY_A)
         _expect(answer.good, f"PREEMPT: {answer}")
         told = self.a.first(bytes(6))
-        _expect(told.is_attention and told.ascq in PREEMPTED, f"the preempted host is told {told}")
+        _expect(told.is_attention and told.ascq in PREEMPTED, f"the response to the preempted host is {told}")
         self._expect_preempted()
 
     def _expect_preempted(self) -> None:
@@ -193,4 +193,4 @@ class Reservations:
         _expect(self.b.holder() == (KEY_B, WRITE_EXCLUSIVE), f"holder {self.b.holder()}")
         self._restart(kill=True)
         _expect(self.a.keys()[1] == [] and self.a.holder() is None, f"keys {self.a.keys()}, holder {self.a.holder()}")
-        _expect(self.a.write().good, "a write to a unit that nobody holds")
+        _expect(self.a.write().good, "a write to an unreserved unit")

@@ -1,1 +1,1 @@
-"""Kill -9 at random moments: what was acknowledged as durable must be there afterwards."""
+"""Kill -9 at random times: writes that were acknowledged as durable must survive."""

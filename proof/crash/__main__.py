@@ -18,7 +18,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--one-file", action="store_true", help="a pool of one file, which writes its intent log another way than a mirror")
     parser.add_argument("--encrypted", action="store_true", help="volumes with keys, from a file")
     parser.add_argument("--nfs", action="store_true", help="a file of a file system, too, by clients of NFS")
-    parser.add_argument("--audit-every", type=int, default=50, help="rounds between two looks of zdb")
+    parser.add_argument("--audit-every", type=int, default=50, help="rounds between two checks by zdb")
     arguments = parser.parse_args(argv)
     if arguments.one_file and arguments.legs_fault != "none":
         parser.error("--legs-fault needs a mirror")
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     """Runs the rounds and prints the verdict."""
     arguments = _arguments(argv)
     runtime.require_nbd()
-    # A leg that was harmed does not come back while a start waits for it.
+    # A damaged leg does not return while a start is blocked on it.
     harmed = arguments.legs_fault != "none"
     variables = f"ROUNDS={arguments.rounds}{f' LEGS={arguments.legs_fault}' if harmed else ''}{' ONE_FILE=1' if arguments.one_file else ''}"
     rounds.say_seed(arguments.seed, f"crash {variables}")

@@ -32,15 +32,15 @@ class LegFaults(ABC):
 
     @abstractmethod
     def repair(self) -> list[str]:
-        """Called with the server up and everything read back; returns what could not be repaired."""
+        """Called after the read-back, with the server running; returns the damage that could not be repaired."""
 
     @abstractmethod
     def summary(self) -> str:
-        """What was done, for the report."""
+        """Returns the number of faults, for the report."""
 
 
 def corrupt(leg: Path, rng: random.Random, runs: int) -> None:
-    """Overwrites ``runs`` random stretches of what is stored with noise, labels excepted."""
+    """Overwrites ``runs`` random stretches of the stored data with noise, labels excepted."""
     stored = _stored_ranges(leg)
     if not stored:
         return

@@ -26,10 +26,10 @@ LOAD_SECONDS = (0.03, 0.5)
 """Shortest and longest load before the kill."""
 
 KILL_WHILE_STARTING = 0.25
-"""Share of rounds whose next start is killed too, anywhere between exec and ready."""
+"""Share of rounds with a kill during the next start, anywhere between exec and ready."""
 
 POLITE_STOP = 0.05
-"""Share of rounds that end with SIGTERM: then everything acknowledged is durable."""
+"""Share of rounds that finish with SIGTERM: then all acknowledged data is durable."""
 
 DRAIN_SECONDS = 30.0
 VIOLATIONS_SHOWN = 12
@@ -37,7 +37,7 @@ VIOLATIONS_SHOWN = 12
 
 @dataclass
 class Plan:
-    """What to run."""
+    """The parameters of a run."""
 
     rounds: int
     seed: int
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass
 class CrashTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     acknowledged: int = 0
     durable: int = 0
@@ -83,7 +83,7 @@ class CrashProof:
         self._faults = faults
         self._tally = CrashTally()
         self._identities: dict[str, Identity] = {}
-        """Of clients of NFS, which take back what they had open at the server before."""
+        """Of clients of NFS, which reclaim the files that they had open at the previous server."""
         self._volumes = [
             Volume(spec.name, tag, spec.size, spec.synchronous)
             for tag, spec in enumerate(server.volumes, 1)
@@ -230,7 +230,7 @@ class CrashProof:
 
 
 def volumes_for_crash() -> list[VolumeSpec]:
-    """Different block sizes and compressions; one volume where every answer means durable."""
+    """Returns volumes with different block sizes and compressions; one where every acknowledged write is durable."""
     mebibyte = 1 << 20
     return [
         VolumeSpec("small-blocks", 12 * mebibyte, 4096, (("compression", "off"),)),

@@ -14,7 +14,7 @@ READ_SECONDS = 60.0
 
 
 def verify(volume: Volume, client: Client, everything: bool) -> list[Violation]:
-    """Judges the touched parts of a volume, or all of it; then what was seen is the truth."""
+    """Judges the touched parts of a volume, or all of it; then the read data becomes the expected state."""
     violations: list[Violation] = []
     if everything:
         chunks = list(range(0, volume.sector_count, CHUNK_SECTORS))

@@ -55,7 +55,7 @@ class Volume:
 
 
 class Workload:
-    """Keeps every client busy until it is told to stop, or the server dies."""
+    """Submits requests on every client until it is stopped, or the server dies."""
 
     def __init__(self, volumes: list[Volume], rng: random.Random, weights: Weights | None = None):
         self._volumes = volumes
@@ -67,7 +67,7 @@ class Workload:
         """Requests that the server answered with an error."""
 
     def run(self, seconds: float) -> None:
-        """Keeps the queues full for that long."""
+        """Fills the queues for that long."""
         pairs = [(volume, client) for volume in self._volumes for client in volume.clients]
         clients = [client for _, client in pairs]
         deadline = time.monotonic() + seconds
@@ -81,7 +81,7 @@ class Workload:
             drive(clients, min(left, 0.02))
 
     def drain_dead(self) -> None:
-        """After the kill: takes the answers that were already on their way, until each connection ends."""
+        """After the kill: receives the replies that were already in flight, until each connection closes."""
         clients = [client for volume in self._volumes for client in volume.clients]
         deadline = time.monotonic() + DYING_SECONDS
         while any(not client.dead for client in clients) and time.monotonic() < deadline:
@@ -90,7 +90,7 @@ class Workload:
             volume.disconnect()
 
     def drain(self, seconds: float) -> bool:
-        """Waits for all answers; whether they came in time."""
+        """Blocks until all replies arrive; returns whether they came in time."""
         clients = [client for volume in self._volumes for client in volume.clients]
         deadline = time.monotonic() + seconds
         while any(client.in_flight and not client.dead for client in clients):

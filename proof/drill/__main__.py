@@ -1,8 +1,8 @@
-"""``python3 -m proof.drill``: initiators at work until told to stop.
+"""``python3 -m proof.drill``: initiators that run until a stop command.
 
-Standard input takes commands, a word a line: ``verify`` and ``stop``; the end of input is ``stop``. Standard
-output tells what happens (``proof.drill.events``): ``ready`` once, ``tick`` while it works, ``verified`` after
-each ``verify``, ``ended`` last.
+Standard input holds commands, one per line: ``verify`` and ``stop``; the end of input is ``stop``. Standard output
+reports events (``proof.drill.events``): ``ready`` once, ``tick`` while it runs, ``verified`` after each ``verify``,
+``ended`` last.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--depth", type=int, default=Load.depth)
     parser.add_argument("--rate", type=float, default=Load.rate, help="requests a second and initiator, at most")
-    parser.add_argument("--calm", action="store_true", help="little work: one client of many on a small machine")
+    parser.add_argument("--calm", action="store_true", help="little work: one client of many on a small host")
     parser.add_argument("--patient", action="store_true", help="never ping; wait for TCP, as stock clients do")
     arguments = parser.parse_args(words)
     if arguments.calm:
@@ -55,14 +55,14 @@ def _iscsi(way: str, arguments: argparse.Namespace, rng: random.Random, events: 
     portals, target, lun = way.split("/")
     addresses = [IscsiAddress(portal, target, int(lun)) for portal in portals.split(",")]
     ways = [IscsiWay(address, arguments.initiator, number) for number, address in enumerate(addresses, 1)]
-    # The unit reports no write cache: what it answers is durable.
+    # The unit reports no write cache: an acknowledged write is durable.
     return Initiator("iscsi", ways, rng, _load(arguments), events, True, arguments.patient)
 
 
 def _nbd(way: str, arguments: argparse.Namespace, rng: random.Random, events: Events) -> Initiator:
     runtime.require_nbd()
     ways = [NbdWay(NbdAddress(uri)) for uri in way.split(",")]
-    # NBD has no such report: every write asks for durability itself.
+    # NBD has no such report: every write sets FUA itself.
     return Initiator("nbd", ways, rng, _load(arguments, forced=1.0), events, False, arguments.patient)
 
 
@@ -82,12 +82,12 @@ def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator
         if way := getattr(arguments, name):
             found.append(kind(way, arguments, random.Random(rng.random()), events))
     if not found:
-        raise runtime.ProofError("no initiator is told where to go: " + ", ".join(f"--{name}" for name in INITIATORS))
+        raise runtime.ProofError("no initiator has an address: " + ", ".join(f"--{name}" for name in INITIATORS))
     return found
 
 
 class Commands:
-    """What stands on the standard input."""
+    """The commands on the standard input."""
 
     def __init__(self) -> None:
         os.set_blocking(0, False)
@@ -116,7 +116,7 @@ class Session:
         self._verifying = 0
 
     def run(self) -> None:
-        """Works until told to stop."""
+        """Runs until the stop command."""
         commands = Commands()
         while True:
             for word in commands.read():
@@ -159,7 +159,7 @@ class Session:
         return {initiator.name: initiator.report() for initiator in self._initiators}
 
     def end(self) -> None:
-        """Closes the connections and says what came of it."""
+        """Closes the connections and prints the result."""
         self._events.tell("ended", **self._report())
         for initiator in self._initiators:
             initiator.give_up()

@@ -15,11 +15,11 @@ from proof.clients.nbd import NbdAddress, NbdClient
 
 BLOCK = 16 << 10
 ANSWER_S = 10.0
-"""A block without an answer after so long has none."""
+"""A block without a reply within this time has none."""
 
 
 def read_block(client: NbdClient, number: int, expected: bytes) -> str:
-    """The line of one block; a ``ClientError`` when there is no answer."""
+    """Returns the line of one block; raises ``ClientError`` when there is no reply."""
     answers: list[bytes | None] = []
     client.read(number * BLOCK, BLOCK, answers.append)
     drive_until([client], lambda: bool(answers), ANSWER_S, f"block {number}")
@@ -31,7 +31,8 @@ def read_block(client: NbdClient, number: int, expected: bytes) -> str:
 
 
 def read_blocks(connect: Callable[[], NbdClient], contents: bytes) -> list[str]:
-    """A line for each block. After one without an answer the others are not read: each would take as long."""
+    """Returns a line for each block. After one without a reply the rest is not read: each block would cost the same
+    time-out."""
     lines: list[str] = []
     client = connect()
     for number in range(len(contents) // BLOCK):

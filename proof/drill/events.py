@@ -1,4 +1,4 @@
-"""What happens, a line of JSON each, with times of CLOCK_MONOTONIC, which all processes of a machine share."""
+"""Events, a line of JSON each, with times of CLOCK_MONOTONIC, which all processes of a host share."""
 
 from __future__ import annotations
 

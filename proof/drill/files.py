@@ -1,6 +1,6 @@
-"""An application on files: one file stands for a volume, and is locked all the time; names of a directory change beside it.
+"""An application on files: one file is used as a volume and stays locked, while names of a directory change.
 
-A second client of the same machine wants the lock, and must not get it.
+A second client of the same host tries to lock the file, and must not get the lock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NameRequest(Request):
 
 
 class Quiet(Events):
-    """Tells nothing: whoever tries to get a lock does no work that anybody waits for."""
+    """Discards events: a client that tries to get a lock does no work that another process depends on."""
 
     def tell(self, event: str, **fields: object) -> None:
         pass
@@ -58,11 +58,11 @@ class Rival:
 
     @property
     def clients(self) -> list[Client]:
-        """What the event loop has to serve."""
+        """Returns the clients that the event loop must serve."""
         return [path.client for path in self._paths if path.client is not None]
 
     def turn(self, now: float) -> None:
-        """Keeps its connections, and tries."""
+        """Maintains its connections, and tries to get the lock."""
         for path in self._paths:
             path.turn(now)
         if self._asked is not None and self._asked.dead:
@@ -86,13 +86,13 @@ class Rival:
             elif status == OK:
                 self.complaints.append("lost: another client got the lock that is held")
             elif status not in (DELAY, GRACE):
-                # It knows nothing of what was open: such as another server.
+                # The server has no state of this client, for example because it is another server.
                 client.close()
 
         client.try_lock(LOCKED, answered)
 
     def give_up(self) -> None:
-        """Ends its connections."""
+        """Closes its connections."""
         for path in self._paths:
             path.give_up()
 
@@ -109,10 +109,10 @@ class FileInitiator(Initiator):
         self._directory: FilePath = (*path[:-1], DIRECTORY)
         self._names = Names(random.Random(rng.random()))
         self._verifiers: dict[Operation, bytes] = {}
-        """What is not durable, with the verifier that it was answered with."""
+        """Operations that are not durable, with the verifier of their reply."""
         self._denied_before = 0
         self._finished: Callable[[], None] | None = None
-        """Who waits for the end of a verification."""
+        """Called at the end of a verification."""
 
     @property
     def clients(self) -> list[Client]:
@@ -145,7 +145,7 @@ class FileInitiator(Initiator):
 
         def judged() -> None:
             self._verifiers.clear()
-            # Not before the other client was told that it does not get the lock.
+            # Not before the other client has received a refusal of the lock.
             self._finished = finished
 
         super().verify(judged)
@@ -192,7 +192,7 @@ class FileInitiator(Initiator):
         answered(data)
 
     def _may_be_lost(self, operation: Operation, read: Request) -> bool:
-        # Clients keep what is not committed, and read it there: they ask the server for nothing that may be lost.
+        # Clients cache uncommitted data, and read it there: they read nothing from the server that may be lost.
         return not operation.durable and self._verifiers.get(operation) != read.server
 
     def _judge(self, request: Request, data: bytes) -> None:
@@ -223,6 +223,6 @@ class FileInitiator(Initiator):
     def _flush_issued(self, client: Client) -> Flush:
         flush = super()._flush_issued(client)
         assert isinstance(client, NfsClient)
-        # A server that was started since has lost what was not committed: nobody may take its commit for theirs.
+        # A server that restarted since has lost uncommitted data: its commit must not count for that data.
         flush.covered = [operation for operation in flush.covered if self._verifiers.get(operation) == client.verifier]
         return flush

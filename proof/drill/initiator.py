@@ -1,5 +1,5 @@
 """An application on a multipath device: it writes and reads numbered blocks without a pause, and sees
-no lost path, only time. What is sent again was not answered; what is answered with an error is an error.
+no lost path, only time. A request without a reply is sent again; a reply with an error is an error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from proof.ledger import Flush, Kind, Ledger, Operation, Read
 from proof.pattern import SECTOR
 
 GAP_S = 0.05
-"""A longer silence between two answers is told."""
+"""A longer time between two replies is reported."""
 
 CHUNK_SECTORS = 512
-"""What one request of the preparation and of the verification covers."""
+"""The size of one request of the preparation and of the verification."""
 
 SIZES = (8, 8, 8, 8, 8, 16, 32, 1)
 """Lengths in sectors."""
@@ -44,13 +44,13 @@ class Request:
     flush: Flush | None = None
     read: Read | None = None
     server: bytes = b""
-    """What is known of the server that is asked: other bytes mean that it was started since."""
+    """The verifier of the server that replied: other bytes mean that it restarted."""
     submitted: float = 0.0
     done: Callable[[], None] | None = None
 
 
 def is_passing(refusal: Refusal) -> bool:
-    """Whether initiators send again after such an answer, and tell nobody."""
+    """Whether initiators retry after such an error, without a report to the application."""
     if refusal.status in (libiscsi.STATUS_BUSY, libiscsi.STATUS_TASK_SET_FULL):
         return True
     attention = refusal.sense_key == libiscsi.UNIT_ATTENTION
@@ -73,7 +73,7 @@ class Load:
 
 @dataclass
 class Counts:
-    """What has happened so far."""
+    """The counts so far."""
 
     answers: int = 0
     errors: int = 0
@@ -114,11 +114,11 @@ class Initiator:
 
     @property
     def clients(self) -> list[Client]:
-        """What the event loop has to serve."""
+        """Returns the clients that the event loop must serve."""
         return [path.client for path in self._paths if path.client is not None]
 
     def turn(self, now: float) -> None:
-        """Keeps deadlines, and the queue full."""
+        """Checks deadlines, and fills the queue."""
         for path in self._paths:
             path.turn(now)
         if self._ledger is None:
@@ -136,12 +136,12 @@ class Initiator:
             finished()
 
     def give_up(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         for path in self._paths:
             path.give_up()
 
     def verify(self, finished: Callable[[], None]) -> None:
-        """Lets what is under way end, flushes, reads back what was touched, judges; then goes on."""
+        """Lets pending requests complete, flushes, reads the touched blocks back, judges them; then resumes."""
 
         def flushed() -> None:
             assert self._ledger is not None
@@ -167,7 +167,7 @@ class Initiator:
         self._verifying = drained
 
     def report(self) -> dict[str, object]:
-        """What came of it so far."""
+        """Returns the result so far."""
         violations = self.counts.violations
         ledger = self._ledger
         return {
@@ -181,7 +181,7 @@ class Initiator:
         }
 
     def _more_to_verify(self) -> Iterable[Request]:
-        """What is asked beside reads of the volume, to judge the answers."""
+        """Returns requests in addition to reads of the volume, to judge their replies."""
         return ()
 
     def _prepare(self) -> None:
@@ -207,7 +207,7 @@ class Initiator:
     def _earn(self, now: float) -> None:
         earned = (now - self._credit_at) * self._load.rate
         self._credit_at = now
-        # What could not be sent in a pause is not sent afterwards in a burst.
+        # Requests that could not be sent in a pause are not sent afterwards in a burst.
         self._credit = min(self._credit + earned, self._load.depth)
 
     def _choose_path(self) -> Path | None:
@@ -239,7 +239,7 @@ class Initiator:
     def _send(self, request: Request, path: Path) -> None:
         client = path.client
         assert client is not None
-        # Each sending has its own number: the answer to an earlier one may come late.
+        # Each attempt has its own number: the reply to an earlier one may arrive late.
         self._serial += 1
         serial = self._serial
         path.sent[serial] = request
@@ -253,7 +253,7 @@ class Initiator:
         self._begin(request, client, answered)
 
     def _begin(self, request: Request, client: Client, answered: ReadDone) -> None:
-        """Has the client ask; what it says is ``answered``, if nothing was read with no bytes."""
+        """Has the client send the request; ``answered`` gets its result, with no bytes unless it is a read."""
         ledger = self._ledger
         assert ledger is not None
         offset, length = request.start * SECTOR, request.count * SECTOR
@@ -275,12 +275,12 @@ class Initiator:
             client.read(offset, length, answered)
 
     def _flush_issued(self, client: Client) -> Flush:
-        """What a flush will make durable that is about to be asked for."""
+        """Returns the writes that the next flush will make durable."""
         assert self._ledger is not None
         return self._ledger.flush_issued()
 
     def _may_be_lost(self, operation: Operation, read: Request) -> bool:
-        """Whether the server that answered ``read`` may be without an operation that another one answered."""
+        """Whether the server that replied to ``read`` may lack an operation that another server acknowledged."""
         return False
 
     def _was_done_before(self, request: Request, refusal: Refusal) -> bool:
@@ -319,7 +319,7 @@ class Initiator:
             self._events.tell("slow", initiator=self.name, what=request.what, seconds=round(now - request.submitted, 6))
 
     def _judge(self, request: Request, data: bytes) -> None:
-        """Writes down a success, and checks what was read."""
+        """Counts a success, and checks the data of a read."""
         ledger = self._ledger
         assert ledger is not None
         if request.operation is not None:
@@ -340,12 +340,12 @@ class Initiator:
         self.counts.violations += violations
 
     def _repeat(self, request: Request) -> None:
-        # Not before the next turn: a target that is busy must not be asked in a tight loop.
+        # Not before the next turn: a busy target must not receive retries in a tight loop.
         self.counts.repeated += 1
         self._again.append(request)
 
     def _path_lost(self, path: Path) -> None:
-        """What was on the way there goes along another path."""
+        """Sends the requests that were pending on this path along another path."""
         waiting = [request for request in path.sent.values() if isinstance(request, Request)]
         path.sent.clear()
         self._in_flight -= len(waiting)

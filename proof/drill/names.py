@@ -1,4 +1,5 @@
-"""Names of a directory that are made, changed and removed, and what must be there by the answers."""
+"""Names of a directory that are created, changed and removed, and the names that must exist according to the
+replies."""
 
 from __future__ import annotations
 
@@ -11,30 +12,30 @@ PLACES = 32
 
 @dataclass(eq=False)
 class Change:
-    """One change: a new name alone makes a file, an old one alone removes it."""
+    """One change: a new name alone creates a file, an old one alone removes it."""
 
     place: int
     old: bytes | None
     new: bytes | None
     sendings: int = 0
-    """How often it was sent. The answer to an earlier sending may be lost."""
+    """How often it was sent. The reply to an earlier attempt may be lost."""
     was_refused: bool = False
-    """The answer was that an earlier sending of it had been carried out."""
+    """The reply shows that an earlier attempt was carried out."""
 
 
 class Names:
-    """What the directory holds. A name is never used twice, so that what comes late does no harm."""
+    """The contents of the directory. A name is never used twice, so that a late request does no harm."""
 
     def __init__(self, rng: random.Random):
         self.acknowledged = 0
         self._rng = rng
         self._serial = 0
         self._present: dict[int, Change] = {}
-        """By its place, the change that gave a file its name."""
+        """By slot, the change that gave a file its name."""
         self._idle = list(range(PLACES))
 
     def next(self) -> Change | None:
-        """A change to be asked for; none while all places have one."""
+        """Returns the next change to send; none while all slots have one."""
         if not self._idle:
             return None
         place = self._idle.pop(self._rng.randrange(len(self._idle)))
@@ -53,11 +54,11 @@ class Names:
             self._present[change.place] = change
 
     def ended(self, change: Change) -> None:
-        """It was answered, also with an error: the place may have another one."""
+        """The change has a reply, also an error: its slot is free."""
         self._idle.append(change.place)
 
     def judge(self, found: set[bytes]) -> list[str]:
-        """What is not as it was answered, when no change is under way."""
+        """Returns the names that differ from the acknowledged state, when no change is pending."""
         expected = {change.new: change for change in self._present.values() if change.new is not None}
         lost = [f"lost: the name {name.decode()} is not there{_how(expected[name])}" for name in sorted(expected.keys() - found)]
         return lost + [f"lost: the name {name.decode(errors='replace')} is there again" for name in sorted(found - expected.keys())]

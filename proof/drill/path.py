@@ -2,7 +2,7 @@
 
 The time-outs are those of an initiator that is set up for takeovers in a second: a ping after a
 short silence, and a lost connection when the ping is not answered. A patient path has none but TCP's,
-as most stock clients within a few seconds: whoever takes the address over must tell it.
+as most stock clients within a few seconds: the next owner of the address must reset the connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proof.clients.nfs import Identity, NfsAddress, NfsClient
 from proof.drill.events import Events
 
 SILENCE_S = 0.1
-"""Without an answer for so long, while some are due, the path is pinged."""
+"""Without a reply for this time, while some are due, the path is pinged."""
 
 PING_S_MAX = 0.25
 """A ping that is not answered for so long means that the path is lost."""
@@ -28,14 +28,15 @@ CONNECT_S_MAX = 0.06
 """For the connection alone. A dead address swallows the first packet, and TCP sends the next after a second."""
 
 LOGIN_S_MAX = 0.4
-"""From the start of the connection to the first command. A frozen head still takes connections, and
-when it is powered off nobody says that they are gone."""
+"""From the start of the connection to the first command. A frozen head still accepts connections, and when it is
+powered off no packet reports that they are gone."""
 
 PATIENT_LOGIN_S_MAX = 15.0
-"""What a patient client allows from the start of a connection to the first command: iscsid's default."""
+"""The bound of a patient client from the start of a connection to the first command: iscsid's default."""
 
 PAUSE_S = 0.02
-"""After an attempt that failed. What was lost is connected anew at once, as initiators do that need not wait (DefaultTime2Wait 0)."""
+"""Pause after a failed attempt. A lost connection is reopened at once, as by initiators that need not wait
+(DefaultTime2Wait 0)."""
 
 PING_BYTES = 512
 
@@ -45,17 +46,17 @@ class Way(Protocol):
 
     @property
     def name(self) -> str:
-        """As it is told."""
+        """The name in reports."""
 
     def connect(self, ready: Done) -> Client:
         """Starts a connection."""
 
     def ping(self, client: Client, done: Done) -> None:
-        """Asks for a sign of life that needs no disk."""
+        """Checks that the server responds, without a disk access."""
 
 
 class IscsiWay:
-    """A session through one portal. Its number names it to the target, so that a new one ends the old."""
+    """A session through one portal. Its number identifies it to the target, so that a new one replaces the old."""
 
     def __init__(self, address: IscsiAddress, initiator: str, number: int):
         self.name = address.portal
@@ -72,7 +73,7 @@ class IscsiWay:
 
 
 class NbdWay:
-    """A connection through one address. NBD has no ping: a small read of what is cached stands for one."""
+    """A connection through one address. NBD has no ping: a small read of cached data replaces it."""
 
     def __init__(self, address: NbdAddress):
         self.name = address.uri
@@ -102,7 +103,7 @@ class NfsWay:
 
 
 class Path:
-    """Keeps a connection along one way."""
+    """Maintains a connection along one way."""
 
     def __init__(self, way: Way, initiator: str, events: Events, lost: Callable[[Path], None], patient: bool = False):
         self.way = way
@@ -110,9 +111,9 @@ class Path:
         self.is_up = False
         self.connected_once = False
         self.is_broken = False
-        """Whether a request came back without an answer, on a connection that seems to live."""
+        """Whether a request was returned without a reply, on a connection that seems to work."""
         self.sent: dict[int, object] = {}
-        """What the workload waits for here, by its number."""
+        """The pending requests of the workload on this path, by number."""
         self._initiator = initiator
         self._events = events
         self._tell_lost = lost
@@ -124,7 +125,7 @@ class Path:
         self._complaint = ""
 
     def turn(self, now: float) -> None:
-        """Keeps the deadlines."""
+        """Checks the deadlines."""
         client = self.client
         if client is None:
             if now >= self._retry_at:
@@ -134,18 +135,18 @@ class Path:
         elif not self.is_up:
             self._watch_login(client, now)
         elif self.is_broken:
-            # Such as after a logout that the target asked for: libiscsi sends nothing more then.
+            # Such as after a logout that the target requested: libiscsi sends no more requests then.
             self._drop(now, client.last_error or "nothing can be sent")
         else:
             self._watch_answers(client, now)
 
     def answered(self, now: float) -> None:
-        """Something came from the other side."""
+        """Called for each message from the other side."""
         self._answered_at = now
         self._pinged_at = None
 
     def give_up(self) -> None:
-        """Ends the connection for good."""
+        """Closes the connection for good."""
         if self.client is not None:
             self.client.close()
             self.client = None
@@ -173,7 +174,7 @@ class Path:
         self._complaint = ""
         self.answered(now)
         if self.client is not None:
-            # Unit attentions of the login are no reason for what comes later.
+            # Unit attentions of the login are no reason for later failures.
             self.client.last_error, self.client.last_refusal = "", None
         self._events.tell("path", initiator=self._initiator, path=self.way.name, state="up", started=self._since)
 
@@ -214,7 +215,7 @@ class Path:
             self._complain(why, by_target)
 
     def _complain(self, why: str, by_target: bool = False) -> None:
-        """Tells why attempts fail, once for each reason."""
+        """Reports why attempts fail, once for each reason."""
         if why != self._complaint:
             self._complaint = why
             fields = {"initiator": self._initiator, "path": self.way.name, "why": why, "by_target": by_target}
@@ -227,7 +228,7 @@ def _is_target_refusing(client: Client) -> bool:
 
 
 def _is_connected(client: Client) -> bool:
-    """Whether TCP has got an answer."""
+    """Whether the TCP connection is established."""
     descriptor = client.descriptor()
     if descriptor < 0:
         return False
@@ -240,7 +241,7 @@ def _is_connected(client: Client) -> bool:
 
 
 def _close_at_once(client: Client) -> None:
-    """Makes the coming close drop what is not sent: it must not arrive after its repetition."""
+    """Lets the coming close drop unsent data: it must not arrive after its retry."""
     descriptor = client.descriptor()
     if descriptor < 0:
         return

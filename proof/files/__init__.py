@@ -1,1 +1,1 @@
-"""Files of a pool's file systems: what was committed is there after a crash, and kernel ZFS reads what we wrote."""
+"""Files of a pool's file systems: committed changes survive a crash, and kernel ZFS reads the files that we wrote."""

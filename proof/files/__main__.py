@@ -9,8 +9,8 @@ from proof.files.crash import CrashProof
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = rounds.options("files", "Kill -9 while files change; what was committed is there, and nothing is half done.")
-    parser.add_argument("--audit-every", type=int, default=25, help="rounds between two looks of zdb")
+    parser = rounds.options("files", "Kill -9 while files change; committed changes are there, and no change is half done.")
+    parser.add_argument("--audit-every", type=int, default=25, help="rounds between two checks by zdb")
     return parser.parse_args(argv)
 
 

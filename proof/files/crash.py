@@ -1,4 +1,4 @@
-"""Rounds of changes, kill and comparison: what was committed is there, and what is there is what the changes had led to at some moment."""
+"""Rounds of changes, kill and comparison: committed changes survive, and the state is one that the changes led to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECRET = "secret"
 
 @dataclass
 class FilesTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     changes: int = 0
     commits: int = 0
@@ -45,7 +45,7 @@ class FilesTally(Tally):
     in_part: int = 0
     """Long writes of which the beginning was there, after a kernel."""
     later: int = 0
-    """Changes that were found though nobody had committed them."""
+    """Changes that were found though they were not committed."""
     lost: int = 0
 
     @property
@@ -69,7 +69,7 @@ class Lane:
     durable: Model = field(default_factory=Model)
     """As of the last commit that was answered."""
     since: deque[Change] = field(default_factory=deque)
-    """Given to the program since; those of the front may be durable."""
+    """Commands sent since; those at the front may be durable."""
     waiting: deque[Change] = field(default_factory=deque)
     """Given, and not answered."""
     changes: Changes | None = None
@@ -85,13 +85,13 @@ class Lane:
         return f"{POOL}/{self.name}"
 
     def begin(self, rng: random.Random) -> None:
-        """A round from what is there now."""
+        """Starts a round from the current state."""
         self.since.clear()
         self.waiting.clear()
         self.changes = Changes(self.durable.copy(), rng)
 
     def give(self, program: Program, rng: random.Random) -> bool:
-        """Gives the program its next change; False if it is gone."""
+        """Sends the process its next change; False if the process is gone."""
         assert self.changes
         draw = rng.random()
         if draw < COMMIT + self.sync:
@@ -103,7 +103,7 @@ class Lane:
         return program.send(self.number, change.command())
 
     def hear(self, line: str, tally: FilesTally) -> None:
-        """An answer to the oldest command."""
+        """Handles the reply to the oldest command."""
         change = self.waiting.popleft()
         if not line.startswith("ok"):
             self.refused.append(f"{self.dataset}: {change.command()[:300]}: {line}")
@@ -113,12 +113,12 @@ class Lane:
             self._advance()
 
     def _advance(self) -> None:
-        """All up to what was just answered is durable."""
+        """All changes up to the last reply are durable."""
         for _ in range(len(self.since) - len(self.waiting)):
             self.durable.perform(self.since.popleft())
 
     def judge(self, found: Tree, read: Read, tally: FilesTally) -> list[str]:
-        """Compares what is there with each state that may be, from the last durable one on."""
+        """Compares the found state with each possible one, from the last durable one on."""
         judge = Judge(self.durable, self.since, found, read, self.by_kernel)
         model, place, complaints = judge.place()
         if model:
@@ -128,10 +128,10 @@ class Lane:
             return []
         since = [f"{number}: {change.command()[:200]}" for number, change in enumerate(self.since, 1) if self._names(change, complaints)]
         head = f"{self.dataset} is like no state from the last durable one on; of {len(self.since)} changes since, the one after {place} differs least:"
-        return [head, *complaints, "changes of what differs:", *since[-SHOWN:]]
+        return [head, *complaints, "changes of the differing names:", *since[-SHOWN:]]
 
     def reader(self, program: Program) -> Read:
-        """How the program reads its files."""
+        """Returns the function that reads files through the process."""
         return lambda path, size: bytes.fromhex(program.do(f"read {path} 0 {size}", self.number))
 
     def _names(self, change: Change, complaints: list[str]) -> bool:
@@ -232,7 +232,7 @@ class CrashProof:
             time.sleep(0.001)
 
     def _stop_politely(self, program: Program) -> None:
-        """What was given before the end of a polite stop is durable."""
+        """Changes that were sent before the end of a polite stop are durable."""
         for lane in self._lanes:
             while lane.waiting:
                 answer = program.answer(lane.number)

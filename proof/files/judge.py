@@ -1,8 +1,9 @@
-"""Whether what is found after a crash is what some number of the changes had led to.
+"""Whether the state after a crash is one that some number of the changes had led to.
 
-Of names and attributes that is the whole question. Contents are looser, here as in a kernel: the intent log fetches the bytes of a write when
-it is committed, so that a record may carry what a later write has put there; it has zeros of what was cut by then; and it leaves out the bytes
-of files that are gone by then. It splits long writes, too: we leave the last one out if its end is missing, and a kernel does not.
+For names and attributes that is the whole question. Contents are looser, here as in a kernel: the intent log fetches
+the bytes of a write when it is committed, so that a record may carry the bytes of a later write; it has zeros for
+bytes that were cut by then; and it leaves out the bytes of files that are gone by then. It splits long writes, too:
+we leave the last one out if its end is missing, and a kernel does not.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ CELL = 16
 SHOWN = 8
 
 Read = Callable[[str, int], bytes]
-"""The bytes of a file, by its path as a word, and its size."""
+"""Reads the bytes of a file, by its encoded path and its size."""
 
 
 class Judge:
     """Of one file system after one crash."""
 
     def __init__(self, durable: Model, since: Sequence[Change], found: Tree, read: Read, by_kernel: bool = False):
-        """``durable`` is what is certain; some of the changes ``since`` may have happened. ``by_kernel``: a kernel wrote or replayed the log."""
+        """``durable`` is the certain state; some of the changes ``since`` may have happened. ``by_kernel``: a kernel
+        wrote or replayed the log."""
         self._by_kernel = by_kernel
         self._durable, self._since, self._found, self._read = durable, since, found, read
         self._contents: dict[int, list[tuple[int, bytes]]] = {}
-        """What files hold after a change, by their numbers in the model."""
+        """The contents of files after a change, by their numbers in the model."""
         self._gone: dict[int, int] = {}
         """After which change objects are gone."""
         self.in_part = False
@@ -50,11 +52,12 @@ class Judge:
                 self._gone[gone] = number
 
     def place(self) -> tuple[Model | None, int, list[str]]:
-        """The model as it is found, after how many changes; or what differs from the state that differs least."""
+        """Returns the model of the found state, and after how many changes; or the differences from the closest
+        state."""
         model = self._durable.copy()
         best: list[str] | None = None
         best_number = 0
-        # Of several alike the last: what comes behind it is what did not happen.
+        # The last of several equal ones: the changes behind it did not happen.
         for number in range(len(self._since) + 1):
             if number:
                 model.perform(self._since[number - 1])
@@ -81,7 +84,7 @@ class Judge:
         return complaints[:SHOWN]
 
     def _loosened(self, model: Model, number: int, file: int, found: Entry, expected: Entry) -> Entry:
-        """What is expected, with what may be otherwise as it is found."""
+        """Returns the expected entry, with the found values where several are allowed."""
         if self._gone.get(file, 0) > number:
             return replace(found, uid=expected.uid, gid=expected.gid, links=expected.links)
         if self._is_torn(model, number, file):
@@ -100,7 +103,7 @@ class Judge:
     def _take_contents(self, file: Object, number: int, each: int, path: str) -> list[str]:
         size = self._found[path].size
         there = self._read(path, size)
-        # Of what is cut later the log has zeros.
+        # The log has zeros for bytes that are cut later.
         later = [data.ljust(size, b"\0") for at, data in self._contents.get(each, []) if at > number]
         is_gone = self._gone.get(each, 0) > number
         wrong = [] if is_gone else _wrong_places(there, [bytes(file.data), *later])

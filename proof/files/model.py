@@ -1,4 +1,4 @@
-"""What a file system has to be like after a sequence of changes, and random sequences of changes."""
+"""The required state of a file system after a sequence of changes, and random sequences of changes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Object:
     known_sum: str = ""
     project: int = 0
     inherits: bool = False
-    """Whether what is made in it belongs to its project."""
+    """Whether new entries in it inherit its project."""
 
     def entry(self) -> Entry:
-        """As the program tells it."""
+        """Returns the entry in the form that the example prints."""
         size, contents = 0, "-"
         if self.kind == "file":
             if not self.known_sum:
@@ -76,7 +76,7 @@ class Model:
         self._next = 1
 
     def copy(self) -> Model:
-        """Another one with the same files."""
+        """Returns a copy with the same files."""
         return copy.deepcopy(self)
 
     def paths(self) -> dict[str, int]:
@@ -91,15 +91,15 @@ class Model:
         return paths
 
     def tree(self) -> Tree:
-        """What the program has to tell."""
+        """Returns the tree that the example must print."""
         return {path: self.objects[number].entry() for path, number in self.paths().items()}
 
     def projects(self) -> dict[str, int]:
-        """The projects of what belongs to one, by its paths as words."""
+        """Returns the projects of entries that have one, by their encoded paths."""
         return {path: self.objects[number].project for path, number in self.paths().items() if self.objects[number].project}
 
     def find(self, path: bytes) -> int:
-        """The number of what a path names."""
+        """Returns the number of the entry at a path."""
         number = 0
         for name in path.split(b"/"):
             if name:
@@ -112,7 +112,7 @@ class Model:
         return self.objects[self.find(directory)], name
 
     def perform(self, change: Change) -> None:
-        """Does what the program does."""
+        """Performs the change like the example."""
         what, *words = change.words
         getattr(self, f"_{str(what).replace('-', '_')}")(*words)
 
@@ -240,7 +240,7 @@ class Model:
 
 
 def differences(found: Tree, expected: Tree) -> list[str]:
-    """What is not as it has to be; times that the clock decided count for nothing."""
+    """Returns the differences; times that the clock decided are ignored."""
     complaints = []
     for path in sorted(found.keys() | expected.keys()):
         if path not in found:
@@ -253,7 +253,7 @@ def differences(found: Tree, expected: Tree) -> list[str]:
 
 
 def fits(found: Entry, expected: Entry) -> bool:
-    """Whether they are the same but for what is not told."""
+    """Whether they are the same except for fields that are not reported."""
     told = ("kind", "mode", "uid", "gid", "links", "size", "device", "contents")
     times = ("accessed", "modified", "created")
     same = all(getattr(found, name) == getattr(expected, name) for name in told)

@@ -1,4 +1,4 @@
-"""The program that performs commands on files (``engines/zpool/examples/files.rs``), and its answers."""
+"""The example process that performs commands on files (``engines/zpool/examples/files.rs``), and its replies."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def program() -> Path:
 
 
 def encoded(name: bytes) -> str:
-    """A name or text as a word of a command."""
+    """Encodes a name or text as one argument of a command."""
     plain = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
     return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in name)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is told of a name in a tree."""
+    """An entry of a tree, as the process reports it."""
 
     kind: str
     mode: str
@@ -50,7 +50,7 @@ class Entry:
     created: int
     device: str
     contents: str
-    """Of a file its SHA-256, of a link where it leads, as a word."""
+    """Of a file its SHA-256, of a link its encoded target."""
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Entry:
@@ -94,16 +94,16 @@ class Program:
                 raise ProofError(f"the pool is not open after {ANSWER_SECONDS:g} s")
 
     def require_alive(self) -> None:
-        """Raises with what it said when it has ended."""
+        """Raises with the output of the process when it has exited."""
         if self._process.poll() is not None:
-            raise ProofError(f"the program ended with {self._process.returncode}:\n{self.words()}")
+            raise ProofError(f"the process exited with {self._process.returncode}:\n{self.words()}")
 
     def words(self) -> str:
-        """The end of what it complained about."""
+        """Returns the end of its error output."""
         return self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
 
     def send(self, lane: int, command: str) -> bool:
-        """Gives a lane a command; False when the process is gone."""
+        """Sends a lane a command; False when the process is gone."""
         self._queue(lane)
         try:
             assert self._process.stdin
@@ -113,7 +113,8 @@ class Program:
         return True
 
     def answer(self, lane: int, seconds: float = ANSWER_SECONDS) -> str | None:
-        """The next line of a lane, without its number; ``None`` when the process is gone and has said no more."""
+        """Returns the next line of a lane, without its number; ``None`` when the process is gone and no line is
+        left."""
         try:
             return self._queue(lane).get(timeout=seconds)
         except queue.Empty:
@@ -137,7 +138,7 @@ class Program:
             self.require_alive()
         answer = self.answer(lane)
         if answer is None:
-            raise ProofError(f"the program ended within {command}:\n{self.words()}")
+            raise ProofError(f"the process exited during {command}:\n{self.words()}")
         if not answer.startswith("ok"):
             raise ProofError(f"{command}: {answer}")
         return answer[3:]
@@ -159,7 +160,7 @@ class Program:
                 raise ProofError(f"tree: {line}")
 
     def kill(self) -> None:
-        """SIGKILL; what it had answered before can still be read."""
+        """SIGKILL; the replies that it sent before can still be read."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -167,7 +168,7 @@ class Program:
         self._forget()
 
     def export(self, lanes: Sequence[int] = (0,)) -> None:
-        """Closes what the lanes have open, then the pool, then the process."""
+        """Closes the open files of the lanes, then the pool, then the process."""
         for lane in lanes:
             self.do("close", lane)
         self.do("export")
@@ -191,7 +192,7 @@ class Program:
 
 
 def audit(folder: Path) -> str:
-    """What stock ``zdb`` finds in the pool, which nobody has open; empty when it is sound."""
+    """Returns the findings of stock ``zdb`` in the pool, which no process has open; empty when it is sound."""
     outcome: Outcome = run(["zdb", "-e", "-p", folder, "-bcc", POOL], ZDB_SECONDS)
     return zdb_findings(outcome)
 

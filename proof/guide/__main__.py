@@ -1,4 +1,4 @@
-"""``python3 -m proof.guide``: every command of the guide that one machine can run, in namespaces of its own."""
+"""``python3 -m proof.guide``: every command of the guide that a single host can run, in namespaces of its own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SHOWN_BYTES = 3000
 SCRATCH_BYTES = 1 << 30
 APART = ("unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child")
 PROBE_SECONDS = 20.0
-# Everything that a page changes is gone with its namespaces: what it writes goes into memory. The checkout may be in
-# one of the folders that are hidden: it is seen through the scratch directory.
+# All changes of a page are gone with its namespaces: its writes go into memory. The checkout may be in one of the
+# directories that are hidden: it is visible through the scratch directory.
 WORLD = """set -eE -o pipefail
 mount --make-rprivate /
 mount --rbind "$REPOSITORY" "$SCRATCH/repository"
@@ -29,7 +29,7 @@ for folder in /etc /var/lib /usr/local /root; do
     mkdir -p "$SCRATCH/layers$folder/up" "$SCRATCH/layers$folder/work"
     mount -t overlay overlay -o "lowerdir=$folder,upperdir=$SCRATCH/layers$folder/up,workdir=$SCRATCH/layers$folder/work" $folder
 done
-# Labs on this machine come and go meanwhile.
+# Labs on this host start and stop during the run.
 mkdir -p /var/lib/bulkhead
 for folder in /run /srv /mnt /var/lib/bulkhead; do mount -t tmpfs tmpfs $folder; done
 mount -t proc proc /proc
@@ -53,7 +53,7 @@ serve() {
 
 
 def _judge(name: str, page: Page, text: str) -> tuple[int, int, str]:
-    """How many commands ran, how many are shown elsewhere, and what is wrong."""
+    """Returns how many commands ran, how many are shown elsewhere, and the errors."""
     typist = [sys.executable, "-m", "proof.guide.type"]
     script, ran, left = script_of(page, text, typist)
     served = program().resolve()
@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
     if unknown := sorted(there.keys() ^ {*PAGES, *NOT_RUN}):
         raise ProofError(f"proof/guide/table.py and the guide do not agree about {unknown}")
     if not (probe := run([*APART, "true"], PROBE_SECONDS)).ok:
-        print(f"guide: skipped, this machine makes no namespaces: {probe.output.strip()}")
+        print(f"guide: skipped, this host cannot create namespaces: {probe.output.strip()}")
         return 0
     complaints, ran, left = [], 0, 0
     for name, page in PAGES.items():

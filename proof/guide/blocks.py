@@ -1,4 +1,4 @@
-"""Shell commands of a page of the guide, in their order, and what is done with each."""
+"""Shell commands of a page of the guide, in their order, and how each is handled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FENCE = "```"
 
 @dataclass(frozen=True)
 class Command:
-    """A command as it stands in the page."""
+    """A command of the page, verbatim."""
 
     line: int
     text: str
@@ -25,21 +25,21 @@ class Page:
     """How a page's commands are run."""
 
     before: str = ""
-    """Shell that makes what the reader has already."""
+    """Shell that creates the state that the reader has already."""
     instead: tuple[tuple[str, str], ...] = ()
-    """Words of the reader's machine, and those of this one."""
+    """Names of the reader's host, and their replacements on this one."""
     elsewhere: tuple[tuple[str, str], ...] = ()
     """Beginnings of commands that are not run here, and why."""
     first: tuple[tuple[str, str], ...] = ()
     """Beginnings of commands, and shell that comes before them."""
     typed: tuple[tuple[str, str], ...] = ()
-    """Beginnings of commands that ask, and what is typed each time."""
+    """Prefixes of interactive commands, and the input for each prompt."""
     after: str = ""
-    """Shell that looks at what came of it all."""
+    """Shell that checks the result."""
 
 
 def commands_of(text: str) -> list[Command]:
-    """The commands in fenced blocks without a language. A line that goes on, goes on."""
+    """Returns the commands in fenced blocks without a language. Continued lines are joined."""
     found: list[Command] = []
     fence, begun, pending = "", 0, ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -96,7 +96,7 @@ SERVER = re.compile(r"^bulkhead pool-server (\S+)([^&]*)&?$")
 
 
 def _in_background(words: str) -> str:
-    """A server is started in the place of the one that runs, and waited for."""
+    """Starts a server instead of the running one, and waits until it is ready."""
     server = SERVER.match(words)
     if server is None:
         return words

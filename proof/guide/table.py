@@ -1,4 +1,4 @@
-"""What the reader of each page has, and what is not run here."""
+"""The state that the reader of each page has, and the commands that are not run here."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ PAGES: dict[str, Page] = {
     "encryption": Page(
         before=POOL + "install -d /etc/bulkhead/key-programs; printf '#!/bin/sh\\necho a passphrase of $1\\n' > /etc/bulkhead/key-programs/vault;"
         " chmod 755 /etc/bulkhead/key-programs/vault; serve tank\n",
-        elsewhere=(("bulkhead pool move", "needs two heads: the drills"), ("bulkhead bench crypto", "takes a minute: programs/bulkhead/tests/head/encryption.rs")),
+        elsewhere=(("bulkhead pool move", "needs two heads: the drills"), ("bulkhead bench crypto", "runs for a minute: programs/bulkhead/tests/head/encryption.rs")),
         first=(("bulkhead volume key change tank/vm1", "od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > /etc/bulkhead/keys/new\n"),),
         typed=(("bulkhead volume create tank/vm0", "a long passphrase"), ("bulkhead volume key change tank/vm0", "another passphrase")),
     ),
@@ -96,7 +96,7 @@ PAGES: dict[str, Page] = {
         before=VOLUMES + "bulkhead snapshot create tank/vm0@monday\n",
         elsewhere=(
             ("bulkhead volume rescue", "lasts until it is ended: programs/bulkhead/tests/head/rescue.rs"),
-            ("mkdir", "tests/rescue.rs runs what the command prints"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
+            ("mkdir", "tests/rescue.rs runs the printed commands"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
             ("...", "no command"), ("umount", "as above"),
             ("bulkhead filesystem mount", "lasts until it is unmounted: programs/bulkhead/tests/head/mounted_files.rs"),
         ),
@@ -116,7 +116,7 @@ PAGES: dict[str, Page] = {
     "monitoring": Page(before="mkdir -p /etc/prometheus\n", typed=(("bulkhead user add", "a long enough password"),)),
     "api": Page(
         before=VOLUMES,
-        elsewhere=(("bulkhead head  ", "never ends, and is asked: proof.api"), ("curl", "proof.api")),
+        elsewhere=(("bulkhead head  ", "runs until it is stopped: proof.api"), ("curl", "proof.api")),
         typed=(("bulkhead user add", "a long enough password"),),
     ),
     "command-line": Page(
@@ -139,4 +139,4 @@ NOT_RUN: dict[str, str] = {
     "linux-initiator": "proof.linux",
     "running-as-a-service": "needs systemd: packaging's tests, the drills",
 }
-"""The pages that are not, and what shows them."""
+"""The pages that are not run, and the tests that cover them."""

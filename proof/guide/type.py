@@ -1,4 +1,4 @@
-"""``python3 -m proof.guide.type LINE COMMAND``: runs a command on a terminal, and types the line whenever it asks."""
+"""``python3 -m proof.guide.type LINE COMMAND``: runs a command on a terminal, and types the line at each prompt."""
 
 from __future__ import annotations
 
