@@ -24,19 +24,20 @@ from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
 
 RSS_GROWTH_BYTES_MAX = 512 << 20
-"""What all attacks together may add to the server's memory."""
+"""Bound of the growth of the server's memory by all attacks together."""
 
 SLOWEST_ANSWER_SECONDS_MAX = 5.0
 PAUSE_SECONDS = 0.02
 RECOVERY_SECONDS = 40.0
 DESCRIPTORS = 16384
 DESCRIPTORS_LEFT_MAX = 64
-"""What a server may have open after all attacks that it had not before: connections that are about to end, files that it keeps."""
+"""Bound of the descriptors that a server may have open in addition after all attacks: connections that are being
+closed, cached files."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """Where those who behave well go."""
+    """The addresses for well-behaved clients."""
 
     iscsi: IscsiAddress
     export: NbdAddress
@@ -48,7 +49,7 @@ class Served:
 
 
 def _newcomer_is_served(served: Served) -> None:
-    """After an attack, somebody new gets in: nothing is used up."""
+    """After an attack, a new client can log in: no resource is exhausted."""
     deadline = time.monotonic() + RECOVERY_SECONDS
     while True:
         try:
@@ -76,7 +77,7 @@ Attacks = Sequence[tuple[str, Callable[[], str]]]
 
 
 def _attacks(served: Served, rng: random.Random, only: str) -> Attacks:
-    """Those whose names contain ``only``."""
+    """Returns the attacks with ``only`` in their name."""
     nbd_port, _, name = served.export.uri.rpartition(":")[2].partition("/")
     place = Place(int(served.iscsi.portal.rpartition(":")[2]), served.iscsi.target, int(nbd_port), name, rng)
     attacks: list[tuple[str, Callable[[], str]]] = [(name, partial(attack, place)) for name, attack in ATTACKS]
@@ -92,7 +93,7 @@ def _from_elsewhere(place: nfs.NfsPlace, number: int, attack: Callable[[nfs.NfsP
 
 
 def _attack(server: Server, served: Served, attacks: Attacks) -> list[str]:
-    """All attacks one after the other; what went wrong."""
+    """Runs all attacks one after the other; returns the failures."""
     wrong: list[str] = []
     good = served.client()
     for name, attack in attacks:
@@ -126,9 +127,9 @@ def _attack(server: Server, served: Served, attacks: Attacks) -> list[str]:
 
 def main(argv: list[str]) -> int:
     """Attacks, and prints the verdict."""
-    parser = argparse.ArgumentParser(prog="proof.hostile", description="Hostile clients; the others keep being served.")
+    parser = argparse.ArgumentParser(prog="proof.hostile", description="Runs hostile clients; well-behaved clients must stay served.")
     parser.add_argument("--server", choices=("bulkhead", "peers"), default="bulkhead")
-    parser.add_argument("--only", default="", help="attacks whose names contain this")
+    parser.add_argument("--only", default="", help="attacks with this string in their name")
     parser.add_argument("--seed", type=int)
     arguments = parser.parse_args(argv)
     runtime.require_nbd()

@@ -1,4 +1,4 @@
-"""The attacks. Each returns what the server did, or raises when it did something wrong."""
+"""The attacks. Each returns a summary of the server's reaction, or raises when it is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INITIATOR = "iqn.2026-01.org.example:hostile"
 
 @dataclass(frozen=True)
 class Place:
-    """What is attacked."""
+    """The target of an attack."""
 
     iscsi_port: int
     target: str
@@ -75,14 +75,14 @@ def a_thousand_connections(place: Place) -> str:
         for index in range(CONNECTIONS):
             with contextlib.suppress(OSError):
                 open_ones.append(wire.connect(place.iscsi_port if index % 2 else place.nbd_port))
-        # All are open now; the others are measured meanwhile.
+        # All are open now; the well-behaved clients are measured during this time.
         time.sleep(HOLD_SECONDS)
         dropped = sum(wire.closed_by_server(connection, 0.0001) for connection in open_ones)
         return f"{len(open_ones)} opened, {dropped} of them refused by the server's bound"
 
 
 def all_places(place: Place) -> str:
-    """Strangers from many addresses hold every place that they can get: a client that logs in has one."""
+    """Clients from many addresses occupy every session slot that they can get: a client that logs in still gets one."""
     with _many([]) as open_ones:
         refused = 0
         for index in range(ALL_CONNECTIONS):
@@ -104,12 +104,12 @@ def all_places(place: Place) -> str:
         left = sum(not wire.closed_by_server(connection, 0.0001) for connection in open_ones)
         return (
             f"{ALL_CONNECTIONS} opened, {refused} refused, {left} held in the end; {NEWCOMERS} clients of each protocol "
-            f"logged in and read meanwhile, the slowest in {slowest * 1000:.0f} ms"
+            f"logged in and read during it, the slowest in {slowest * 1000:.0f} ms"
         )
 
 
 def never_reading(place: Place) -> str:
-    """Asks for far more data than it reads: answers must not pile up in memory."""
+    """Requests far more data than it reads: replies must not pile up in memory."""
     with _many([]) as open_ones:
         for index in range(NEVER_READING):
             session = wire.login(place.iscsi_port, place.target, f"{INITIATOR}-{index}", index, receive_buffer=4096)
@@ -124,9 +124,9 @@ def never_reading(place: Place) -> str:
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 for number in range(400):
                     glutton.send(wire.nbd_request(0, 0, 4 << 20, number))
-        # The harm is done while the others are served: the caller measures them and the memory.
+        # The attack works while the well-behaved clients are served: the caller measures them and the memory.
         time.sleep(HOLD_SECONDS)
-    return f"{NEVER_READING} of each protocol, 2 GiB and more asked for by each"
+    return f"{NEVER_READING} of each protocol, each requested 2 GiB or more"
 
 
 def oversized_segments(place: Place) -> str:
@@ -146,7 +146,7 @@ def oversized_segments(place: Place) -> str:
 
 
 def wrong_digests(place: Place) -> str:
-    """Header digests that do not match: the connection ends (RFC 7143, 7.7)."""
+    """Header digests that do not match: the target closes the connection (RFC 7143, 7.7)."""
     session = wire.login(place.iscsi_port, place.target, INITIATOR, 901, HeaderDigest="CRC32C")
     session.sendall(wire.read_command(1, 1) + b"\xde\xad\xbe\xef")
     _expect(wire.closed_by_server(session, DROP_SECONDS), "a wrong header digest was not noticed")
@@ -162,13 +162,13 @@ def numbers_out_of_window(place: Place) -> str:
     session.sendall(wire.read_command(1, 1))
     head, _ = wire.answer(session)
     tag = int.from_bytes(head[16:20], "big")
-    _expect(tag == 1, f"the first answer is for task {tag:#x}, not for the command inside the window")
+    _expect(tag == 1, f"the first response is for task {tag:#x}, not for the command inside the window")
     session.close()
     return "ignored, the command inside the window answered"
 
 
 def data_without_command(place: Place) -> str:
-    """Data-Out that nobody asked for, with lengths that lie."""
+    """Unsolicited Data-Out, with wrong lengths."""
     session = wire.login(place.iscsi_port, place.target, INITIATOR, 903)
     with contextlib.suppress(OSError):
         session.sendall(wire.pdu(wire.DATA_OUT, wire.FINAL, tag=77, data=bytes(512), words=struct.pack(">IIIIII", 5, 0, 0, 0, 9, 1 << 30)))
@@ -231,7 +231,7 @@ ATTACKS: tuple[tuple[str, Callable[[Place], str]], ...] = (
     ("segments of 16 MiB", oversized_segments),
     ("wrong header digests", wrong_digests),
     ("command numbers out of the window", numbers_out_of_window),
-    ("data that nobody asked for", data_without_command),
+    ("unsolicited data", data_without_command),
     ("clients that never read", never_reading),
     ("1,000 connections", a_thousand_connections),
     ("8,192 connections from 64 networks", all_places),

@@ -1,4 +1,4 @@
-"""Attacks over NFS. Each returns what the server did, or raises when it did something wrong."""
+"""Attacks over NFS. Each returns a summary of the server's reaction, or raises when it is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proof.runtime import ProofError
 
 MINOR = 1
 CALL_SECONDS_MAX = 5.0
-"""No single call of an attacker keeps the server busy for longer."""
+"""Bound of the duration of a single call of an attacker."""
 
 DROP_SECONDS = 40.0
 HOLD_SECONDS = 2.0
@@ -55,14 +55,14 @@ MOUNT_PROGRAM = 100_005
 
 @dataclass
 class NfsPlace:
-    """What is attacked."""
+    """The target of an attack."""
 
     port: int
     path: tuple[bytes, ...]
     """Of the file system."""
     rng: random.Random
     source: str = "127.66.0.1"
-    """Where attackers come from: what they use up is their own."""
+    """The address of attackers, so that they exhaust only their own limits."""
     _folders: int = 0
 
     def folder(self) -> bytes:
@@ -86,7 +86,7 @@ def header(transaction: int, program: int = nfs.PROGRAM, version: int = nfs.VERS
 
 
 class Attacker:
-    """A connection that waits for its answers, and says whatever it is told to."""
+    """A connection with blocking calls, which sends arbitrary bytes."""
 
     def __init__(self, place: NfsPlace, owner: bytes | None = None, *, receive_buffer: int | None = None):
         """With an ``owner`` it has a session, and may open files."""
@@ -117,12 +117,12 @@ class Attacker:
         self.socket.sendall(record(header(self.next_transaction(), **how) + arguments))
 
     def receive(self) -> Reader:
-        """The next answer, behind the header of its record."""
+        """Returns the next reply, behind the header of its record."""
         length = int.from_bytes(wire.receive(self.socket, 4), "big") & ~LAST_FRAGMENT
         return Reader(wire.receive(self.socket, length))
 
     def result(self) -> Reader:
-        """The next answer, which must be one of a call that was executed."""
+        """Returns the next reply, which must be one of a call that was executed."""
         reader = self.receive()
         reader.fixed(12)
         reader.fixed(4)
@@ -135,7 +135,7 @@ class Attacker:
         return self.result().u32()
 
     def alone(self, operation: Operation) -> tuple[int, Reader]:
-        """An operation without a session: its status, and what it answers."""
+        """Runs an operation without a session; returns its status and its result."""
         self.send(compound([operation], MINOR))
         reader = self.result()
         status = reader.u32()
@@ -153,7 +153,7 @@ class Attacker:
         return status, reader
 
     def introduce(self, owner: bytes) -> tuple[int, int]:
-        """Makes a client known: its number and its next sequence."""
+        """Registers a client; returns its id and its next sequence."""
         status, reader = self.alone(nfs.exchange_id(bytes(8), owner))
         _expect(status == nfs.OK, f"EXCHANGE_ID was answered with {status}")
         return reader.u64(), reader.u32()
@@ -175,11 +175,11 @@ class Attacker:
         self._sequence -= 1
 
     def renew(self, session: bytes) -> None:
-        """Goes on in another session."""
+        """Switches to another session."""
         self.session, self._sequence = session, 0
 
     def ask(self, operations: Sequence[Operation], count: int | None = None) -> tuple[int, Reader]:
-        """A compound in the session: its status, and the answer from the second operation on."""
+        """Sends a compound in the session; returns its status, and the reply from the second operation on."""
         started = time.monotonic()
         self.send(self.in_session(operations, count))
         reader = self.result()
@@ -201,12 +201,12 @@ class Attacker:
         return path
 
     def open(self, name: bytes, owner: bytes) -> Operation:
-        """Opens or makes a file of the current directory for an owner."""
+        """Opens or creates a file of the current directory for an owner."""
         return nfs.OPEN, u32(0, 3, 0) + u64(self.client) + opaque(owner) + u32(1, 0) + nfs.attributes(mode=0o666) + u32(0) + opaque(name)
 
 
 def create_session(client: int, sequence: int) -> Operation:
-    """With as much as there may be of everything."""
+    """A session with all sizes at their maximum."""
     return nfs.create_session(client, sequence, [0xFFFFFFFF] * 5)
 
 
@@ -221,7 +221,7 @@ def _sockets() -> Iterator[list[socket.socket]]:
 
 
 def garbage(place: NfsPlace) -> str:
-    """Random bytes, and calls with random bytes in the place of their arguments."""
+    """Random bytes, and calls with random bytes as their arguments."""
     for index in range(GARBAGE_ROUNDS):
         noise = place.rng.randbytes(place.rng.randrange(1, 4096))
         how = place.rng.choice(((nfs.PROGRAM, 4, 1), (nfs.PROGRAM, 3, place.rng.randrange(22)), (MOUNT_PROGRAM, 3, place.rng.randrange(6))))
@@ -238,7 +238,7 @@ def mutations(place: NfsPlace) -> str:
         good += [(nfs.GETATTR, nfs.bitmap(*range(70))), (nfs.READ, nfs.CURRENT + u64(0) + u32(100))]
         done = 0
         for _ in range(MUTATIONS):
-            # The session's own operation stays as it is, so that what follows is looked at.
+            # The SEQUENCE operation stays intact, so that the server decodes the rest.
             whole = bytearray(attacker.in_session(good))
             for _ in range(place.rng.randrange(1, 6)):
                 whole[place.rng.randrange(48, len(whole))] ^= 1 << place.rng.randrange(8)
@@ -309,7 +309,7 @@ def client_flood(place: NfsPlace) -> str:
                 attacker.renew(reader.fixed(16))
                 attacker.ask([(nfs.RECLAIM_COMPLETE, u32(0))])
                 begun.append(time.monotonic())
-        # Where this takes longer than a lease, the first ones make room.
+        # Where this exceeds a lease, the first ones expire and make room.
         ends = (moment - LEASE_SECONDS + SLACK_SECONDS for moment in begun)
         at_once = max((count - bisect.bisect(begun, end) for count, end in enumerate(ends, 1)), default=0)
         _expect(0 < at_once <= CLIENTS_OF_ONE_ADDRESS, f"{at_once} clients of one address")
@@ -321,7 +321,7 @@ def _set_client(owner: bytes) -> Operation:
 
 
 def owner_flood(place: NfsPlace) -> str:
-    """At NFS 4.0: clients without end that never confirm what they are, and owners without end that never confirm what they open."""
+    """At NFS 4.0: endless clients that never confirm their id, and endless owners that never confirm their opens."""
     with Attacker(place, b"owners") as attacker:
         folder = attacker.folder()
         for first in range(0, FLOOD_CLIENTS, AT_ONCE):
@@ -345,7 +345,7 @@ def owner_flood(place: NfsPlace) -> str:
 
 
 def lease_hoarders(place: NfsPlace) -> str:
-    """One client with as many sessions, kept answers, opens and owners as it gets."""
+    """One client with as many sessions, cached replies, opens and owners as it gets."""
     with Attacker(place, b"hoarder") as attacker:
         sessions = [attacker.session]
         for number in range(2, SESSIONS_OF_ONE):
@@ -389,7 +389,7 @@ def lock_flood(place: NfsPlace) -> str:
 
 
 def symlink_bombs(place: NfsPlace) -> str:
-    """Links in rings, links of 4 KiB, directories in directories: the server follows none, and no call takes long."""
+    """Links in rings, links of 4 KiB, directories in directories: the server follows none, and no call is slow."""
     with Attacker(place, b"links") as attacker:
         folder = attacker.folder()
         walk = nfs.lookups(folder)
@@ -420,7 +420,7 @@ def symlink_bombs(place: NfsPlace) -> str:
 
 
 def huge_listings(place: NfsPlace) -> str:
-    """Directories are asked for with counts of 4 GiB and of nothing, and from places that are not there."""
+    """READDIR with counts of 4 GiB and of zero, and with cookies that do not exist."""
     with Attacker(place, b"listings") as attacker:
         folder = attacker.folder()
         walk = nfs.lookups(folder)
@@ -439,9 +439,9 @@ def huge_listings(place: NfsPlace) -> str:
                     started = time.monotonic()
                     attacker.send(opaque(handle) + u64(cookie) + bytes(8) + arguments, version=3, procedure=procedure)
                     attacker.receive()
-                    _expect(time.monotonic() - started < CALL_SECONDS_MAX, "a listing takes too long")
+                    _expect(time.monotonic() - started < CALL_SECONDS_MAX, "a listing is too slow")
                 asked += 3
-    return f"{asked} of {NAMES} names answered"
+    return f"{asked} of {NAMES} names returned"
 
 
 def slow_readers(place: NfsPlace) -> str:
@@ -459,18 +459,18 @@ def slow_readers(place: NfsPlace) -> str:
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 for _ in range(READS_UNREAD):
                     attacker.send(attacker.in_session(read))
-        # Whoever changes such a file does not wait for its readers.
+        # A change of such a file does not block on its readers.
         writer = stack.enter_context(Attacker(place, b"writer"))
         for path in files:
             status, _ = writer.ask([*nfs.lookups(path), (nfs.WRITE, nfs.ANONYMOUS + u64(0) + u32(0) + opaque(bytes(1 << 20)))])
             _expect(status == nfs.OK, f"WRITE was answered with {status}")
-        # The harm is done while the others are served: the caller measures them and the memory.
+        # The attack works while the well-behaved clients are served: the caller measures them and the memory.
         time.sleep(HOLD_SECONDS)
-    return f"{NEVER_READING} clients, {READS_UNREAD} MiB asked for by each"
+    return f"{NEVER_READING} clients, {READS_UNREAD} MiB requested by each"
 
 
 def writes_behind_reads(place: NfsPlace) -> str:
-    """Long reads of one file with writes of it behind them, by several connections that take the answers late."""
+    """Long reads of one file with writes of it behind them, by several connections that read the replies late."""
     with contextlib.ExitStack() as stack:
         attackers = [stack.enter_context(Attacker(place, b"behind-%d" % number)) for number in range(AT_THE_SAME_FILE)]
         walk = nfs.lookups(attackers[0].folder())
@@ -490,7 +490,7 @@ def writes_behind_reads(place: NfsPlace) -> str:
             for _ in range(2 * BEHIND_EACH_OTHER):
                 started = time.monotonic()
                 _expect(attacker.result().u32() == 0, "a call has failed")
-                _expect(time.monotonic() - started < CALL_SECONDS_MAX, "a call takes too long")
+                _expect(time.monotonic() - started < CALL_SECONDS_MAX, "a call is too slow")
     return f"{AT_THE_SAME_FILE} clients, {2 * BEHIND_EACH_OTHER} calls of each answered"
 
 

@@ -22,7 +22,7 @@ NBD_OPT_GO = 7
 
 
 def connect(port: int, receive_buffer: int | None = None, source: str | None = None) -> socket.socket:
-    """A TCP connection to the server; a small receive buffer makes us slow to read."""
+    """A TCP connection to the server; a small receive buffer slows the reads down."""
     connection = socket.socket()
     if source:
         connection.bind((source, 0))
@@ -34,7 +34,7 @@ def connect(port: int, receive_buffer: int | None = None, source: str | None = N
 
 
 def closed_by_server(connection: socket.socket, seconds: float) -> bool:
-    """Whether the server ends the connection within ``seconds``, whatever it says before."""
+    """Whether the server closes the connection within ``seconds``, after any number of replies."""
     connection.settimeout(seconds)
     try:
         while connection.recv(65536):

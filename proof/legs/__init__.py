@@ -1,1 +1,1 @@
-"""Pools whose legs lie on two heads, with a witness: faults by a seed, and a history of writes that is checked."""
+"""Pools with legs on two heads, and a witness: seeded faults, and a history of writes that is checked."""

@@ -1,6 +1,6 @@
 """``python3 -m proof.legs``: heads without shared disks lose processes, power, cables and disks, and no write is lost.
 
-Machines of all shapes run beside each other, each in a process and in a network of its own.
+Appliances of all shapes run concurrently, each in a process and in a network of its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _run_one(shape: Shape, arguments: argparse.Namespace) -> Tally:
 
 
 def _run_all(arguments: argparse.Namespace) -> list[Tally]:
-    """A process for each shape; what they found."""
+    """Runs a process for each shape; returns their results."""
     share = -(-arguments.rounds // len(SHAPES))
     with runtime.scratch("legs-tallies") as scratch:
         running = []

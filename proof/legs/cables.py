@@ -1,4 +1,5 @@
-"""A network with a switch for a few machines: what one of them sends to another can be lost, in one direction or in both."""
+"""A network with a switch for a few nodes: packets of one node to another can be dropped, in one direction or in
+both."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from proof.network import COMMAND_SECONDS, Place, leave_the_machines_network
 from proof.process import checked
 
 MEMBERS, LENDS = 1, 2
-"""The networks: members ask each other, and heads reach the disks of others."""
+"""The networks: members vote over one, and heads reach the disks of other heads over the other."""
 BOTH = (MEMBERS, LENDS)
 SWITCH = "switch"
 NOBODY = "02:00:00:00:00:ff"
-"""A station that is not there: the switch takes what is sent to it, and nobody hears it."""
+"""A station that does not exist: the switch drops packets to it."""
 
 
 class Cables:
@@ -35,16 +36,16 @@ class Cables:
             self._ip_at(number, *(self._way(other, network, True) for other in others for network in BOTH))
 
     def there(self, number: int, words: Sequence[str | Path]) -> list[str | Path]:
-        """The command that runs ``words`` on that machine."""
+        """Returns the command that runs ``words`` on that node."""
         return self._places[number].there(words)
 
     @staticmethod
     def address(number: int, network: int) -> str:
-        """Of a machine in a network."""
+        """Returns the address of a node in a network."""
         return f"10.79.{network}.{number}"
 
     def lose(self, sender: int, receiver: int, networks: Iterable[int] = BOTH) -> None:
-        """From now on nothing arrives that ``sender`` sends to ``receiver``. The sender is not told."""
+        """Drops all packets from ``sender`` to ``receiver`` from now on, without an error to the sender."""
         self._set(sender, receiver, networks, False)
 
     def cut(self, one: int, other: int, networks: Iterable[int] = BOTH) -> None:
@@ -58,7 +59,7 @@ class Cables:
         _ip(f"link set port{number} down")
 
     def mend(self) -> None:
-        """Everything arrives again."""
+        """Delivers all packets again."""
         for sender, receiver, network in sorted(self._lost):
             self._set(sender, receiver, [network], True)
         for number in sorted(self._unplugged):

@@ -14,7 +14,7 @@ REQUEST_MAGIC, REPLY_MAGIC = 0x25609513, 0x67446698
 
 
 class Client:
-    """One connection to one export. Anything but success is an ``OSError``; a late answer is a ``TimeoutError``."""
+    """One connection to one export. Each failure is an ``OSError``; a late reply is a ``TimeoutError``."""
 
     def __init__(self, path: Path, export: str, seconds: float):
         self._socket = socket.socket(socket.AF_UNIX)
@@ -28,7 +28,7 @@ class Client:
         self._take(10)
 
     def close(self) -> None:
-        """Without a word to the server."""
+        """Closes the socket without NBD's disconnect."""
         self._socket.close()
 
     def write_durably(self, offset: int, data: bytes) -> None:
@@ -41,7 +41,7 @@ class Client:
         self._call(FLUSH, 0, 0)
 
     def read(self, offset: int, length: int) -> bytes:
-        """What is there."""
+        """Returns the data of the range."""
         self._call(READ, offset, length)
         return self._take(length)
 

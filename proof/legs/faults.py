@@ -1,4 +1,4 @@
-"""What goes wrong in a round, and what must come of it: the table in docs/guide/proof.md."""
+"""The faults of a round, and the required outcome of each: the table in docs/guide/proof.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ALL = ("witness", "pair", "three", "raidz")
 SIGNED = ("witness", "three", "raidz")
-"""Where the loss of one machine leaves two members, which decide."""
+"""Shapes where the loss of one node leaves two members, which decide."""
 
 OWN_DISK_FAULTS = ("read=eio write=eio flush=eio", "write=eio", "flush=eio", "hang", "flush=hang", "write=enospc", "gone")
 FAR_DISK_FAULTS = ("read=eio write=eio flush=eio", "write=eio", "flush=eio", "hang", "write=enospc")
@@ -24,7 +24,7 @@ SLOW_FAULTS = ("delay=20", "delay=120")
 STUTTER_SECONDS = 0.25
 STUTTERS = 4
 STANDSTILL_SECONDS = 1.5
-"""After so long a server asks first whose the pool is."""
+"""After a longer stall a server first checks that it still owns the pool."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ def server_killed(proof: LegsProof, _choice: random.Random) -> None:
 
 @_kind()
 def server_stopped(proof: LegsProof, choice: random.Random) -> None:
-    """Only its own clients notice: no other head has a word that it is stopped."""
+    """Only its own clients notice: no other head has a confirmation that it is stopped."""
     with proof.stopped(proof.owner.server):
         proof.must_refuse(proof.choose_other(choice))
-        # It asks the other heads afterwards whose the pool is, if that was long.
+        # After a long pause it checks with the other heads that it still owns the pool.
         proof.let_pass(choice.choice((0.0, STANDSTILL_SECONDS)))
     proof.writes_go_on()
 
@@ -125,7 +125,7 @@ def head_lost(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def head_stands_still(proof: LegsProof, choice: random.Random) -> None:
-    """As a paused machine does: another head serves before it goes on."""
+    """Like a paused virtual machine: another head serves the pool before this one resumes."""
     proof.overtake(proof.choose_other(choice))
 
 
@@ -141,7 +141,7 @@ def leg_lost_then_its_owner(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def stale_head_alone(proof: LegsProof, choice: random.Random) -> None:
-    """A leg falls behind, all lose power, and all but the head that served come back."""
+    """A leg falls behind, all lose power, and all except the head that served are restarted."""
     owner, other = proof.owner, proof.choose_other(choice)
     proof.fall_behind(other)
     heads = list(proof.machines.heads)
@@ -159,7 +159,7 @@ def stale_head_alone(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def all_lost_one_after_the_other(proof: LegsProof, choice: random.Random) -> None:
-    """Power goes in one order and comes back in another, while a client writes."""
+    """Power fails in one order and is restored in another, while a client writes."""
     heads = list(proof.machines.heads)
     choice.shuffle(heads)
     for head in heads:
@@ -177,7 +177,8 @@ def all_lost_one_after_the_other(proof: LegsProof, choice: random.Random) -> Non
 
 @_kind(*SIGNED)
 def all_lost_and_all_claim(proof: LegsProof, choice: random.Random) -> None:
-    """Everybody has lost power, and is told that the owner has stopped: one of them may serve."""
+    """All heads lose power, and each is started with the confirmation that the owner has stopped: one of them may
+    serve."""
     for head in proof.machines.heads:
         proof.power_off(head)
     for head in proof.machines.heads:
@@ -240,13 +241,13 @@ def second_owner(proof: LegsProof, choice: random.Random) -> None:
     proof.must_refuse(other, FENCED)
     proof.writes_go_on()
     if choice.random() < 0.5:
-        # That somebody wanted to serve is no reason to end when a record is due.
+        # A claim by another head is no reason for the server to exit when a record is due.
         proof.fall_behind(proof.choose_other(choice))
 
 
 @_kind()
 def leg_server_restarted_everywhere(proof: LegsProof, choice: random.Random) -> None:
-    """As by an upgrade: one head after the other, each when all legs hold everything, while a client writes."""
+    """Like an upgrade: one head after the other, each when all legs are current, while a client writes."""
     heads = list(proof.machines.heads)
     choice.shuffle(heads)
     for head in heads:
@@ -256,11 +257,12 @@ def leg_server_restarted_everywhere(proof: LegsProof, choice: random.Random) -> 
         proof.await_current()
 
 
-# What members remember.
+# Faults of the members' memory.
 
 
 def _forgotten(proof: LegsProof, choice: random.Random, forget: Callable[[], None], readmit: Callable[[], None]) -> None:
-    """A member is no vote until it was told anew: the owner is lost after that, or before, and then nobody can take over."""
+    """A member without memory has no vote until it is readmitted: the owner is lost after that, or before, and then
+    no head can take over."""
     other = proof.choose_other(choice)
     forget()
     proof.writes_go_on()
@@ -291,7 +293,7 @@ def another_head_forgets(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind(*SIGNED)
 def own_head_forgets(proof: LegsProof, choice: random.Random) -> None:
-    """The others remember: they may go on without it, told anew or not."""
+    """The other members have their memory: they may proceed without it, readmitted or not."""
     owner, other = proof.owner, proof.choose_other(choice)
     owner.forget()
     proof.writes_go_on()
@@ -312,7 +314,7 @@ def own_head_forgets(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def way_to_legs_cut(proof: LegsProof, choice: random.Random) -> None:
-    """Members hear each other: whoever has the leg signs, too."""
+    """Members reach each other: the head with the leg signs, too."""
     proof.fall_behind(proof.choose_other(choice))
     proof.writes_go_on()
 
@@ -327,7 +329,7 @@ def way_between_members_cut(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind(*SIGNED)
 def partition(proof: LegsProof, choice: random.Random) -> None:
-    """The owner and a third member go on; the other head must not take over."""
+    """The owner and a third member proceed; the other head must not take over."""
     other = proof.choose_other(choice)
     proof.cables.cut(proof.owner.number, other.number)
     proof.must_lack(other)
@@ -348,12 +350,13 @@ def partition_of_two(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def owner_alone(proof: LegsProof, choice: random.Random) -> None:
-    """The owner hears nobody: it waits. It comes back, or is powered off and another head goes on."""
+    """The owner reaches no other member, so its writes block. It reconnects, or is powered off and another head
+    takes over."""
     owner, other = proof.owner, proof.choose_other(choice)
     if choice.random() < 0.5:
         proof.cables.unplug(owner.number)
     else:
-        # Members first: whoever is heard longer than a lender may sign that its legs are lost.
+        # Members first: a member that is reachable longer than a lender may sign that its legs are lost.
         for network in BOTH:
             for number in proof.numbers():
                 if number != owner.number:
@@ -382,7 +385,7 @@ def lender_unplugged(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def answers_of_a_lender_lost(proof: LegsProof, choice: random.Random) -> None:
-    """Half open: it hears, and is not heard."""
+    """Half open: it receives, but its replies are lost."""
     proof.cables.lose(proof.choose_other(choice).number, proof.owner.number, [LENDS])
     proof.writes_go_on()
 
@@ -395,7 +398,7 @@ def requests_to_a_lender_lost(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind(*SIGNED)
 def head_not_heard(proof: LegsProof, choice: random.Random) -> None:
-    """Half open, in both networks: what another head sends is lost, or what it is sent."""
+    """Half open, in both networks: either packets from another head or packets to it are lost."""
     ends = [proof.owner.number, proof.choose_other(choice).number]
     choice.shuffle(ends)
     proof.cables.lose(*ends, BOTH)
@@ -413,7 +416,7 @@ def witness_not_heard(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def lender_stutters(proof: LegsProof, choice: random.Random) -> None:
-    """It answers late, again and again."""
+    """Its replies are late, again and again."""
     other = proof.choose_other(choice)
     for _ in range(STUTTERS):
         with proof.stopped(other.lender):
@@ -444,7 +447,7 @@ def disk_slow(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def own_disk_fails_then_the_owner(proof: LegsProof, choice: random.Random) -> None:
-    """What is left is at the other heads, and they serve it."""
+    """The remaining legs are at the other heads, which serve them."""
     other = proof.choose_other(choice)
     proof.harm_disk(proof.owner, choice, "read=eio write=eio flush=eio")
     proof.writes_go_on()

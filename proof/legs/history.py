@@ -19,7 +19,7 @@ class History:
         self._allowed: list[set[int]] = [{0} for _ in range(BLOCKS)]
 
     def begin(self, block: int) -> tuple[int, bytes]:
-        """A new write to the block: its number, and what it writes."""
+        """Starts a write to the block: returns its number and its data."""
         self._sequence += 1
         self._allowed[block].add(self._sequence)
         return self._sequence, bytes(pattern.sectors(TAG, self._sequence, block * BLOCK_SECTORS, BLOCK_SECTORS))
@@ -30,7 +30,7 @@ class History:
         self.acknowledged += 1
 
     def judge(self, block: int, data: bytes) -> str | None:
-        """What is wrong with a block that was read back. What it holds durably is what it has to hold from now on."""
+        """Returns the fault of a block that was read back. The durable contents are the expected ones from now on."""
         found = pattern.read_back(TAG, block * BLOCK_SECTORS, data)
         allowed = self._allowed[block]
         if len(allowed) == 1 and set(found) != allowed:

@@ -1,4 +1,5 @@
-"""Heads with disks of their own, and a witness or none, as processes of this machine: on loopback addresses, or behind cables."""
+"""Heads with disks of their own, and a witness or none, as processes of this host: on loopback addresses, or behind
+virtual cables."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def _sparse_disk(path: Path) -> None:
 
 
 class Head:
-    """One head: its folder, its disks and its two processes."""
+    """One head: its directory, its disks and its two processes."""
 
     def __init__(self, program: Path, folder: Path, name: str, number: int, cables: Cables | None, address: str):
         self.program, self.folder, self.name, self.number = program, folder, name, number
@@ -82,7 +83,7 @@ class Head:
         return self._cables.there(self.number, words) if self._cables else words
 
     def command(self, *words: str) -> str:
-        """A command on this head, which succeeds; what it says."""
+        """Runs a command on this head, which must succeed; returns its output."""
         return process.checked(self._here([self.program, *words]), COMMAND_SECONDS, env=self._env)
 
     @property
@@ -95,7 +96,7 @@ class Head:
         return self.folder / f"disk-{number}"
 
     def member_address(self) -> str:
-        """Where it answers what it remembers."""
+        """The address of its member."""
         return f"{self._cables.address(self.number, MEMBERS) if self._cables else self.address}:{MEMBER_PORT}"
 
     def lender_address(self) -> str:
@@ -138,7 +139,7 @@ class Head:
         return self.folder / f"server{self._starts}.log"
 
     def outcome(self, server: Child) -> str | None:
-        """Waits until a new server serves; nothing, or what the refusal says."""
+        """Blocks until a new server serves; returns nothing, or the text of the refusal."""
 
         def ready() -> bool:
             return b"READY\n" in self._server_log.read_bytes()
@@ -151,21 +152,21 @@ class Head:
         return server.log_tail()
 
     def serve(self, *options: str) -> str | None:
-        """Serves the pool; nothing, or what the refusal says."""
+        """Serves the pool; returns nothing, or the text of the refusal."""
         return self.outcome(self.begin_to_serve(*options))
 
     def memory(self) -> Memory | None:
-        """What its leg-server remembers of the pool."""
+        """Returns the memory of the pool in its leg-server."""
         return record.read(_memory_file(self.folder / "state/legs"))
 
     def forget(self) -> None:
-        """Its leg-server is killed, loses what it remembers of the pool, and starts again."""
+        """Kills its leg-server, removes its memory of the pool, and starts it again."""
         self.kill_lender()
         _memory_file(self.folder / "state/legs").unlink()
         self.start_lender()
 
     def readmit(self) -> None:
-        """A person says that it begins anew."""
+        """Readmits the member, as an administrator does."""
         self.command("leg-server", "readmit", str(POOL_NUMBER), "--forget", "--config", str(self.config))
 
     def _server_lines(self) -> list[str]:
@@ -177,7 +178,7 @@ class Head:
         return [set(one.strip().strip("[]").replace('"', "").split(", ")) - {""} for one in records]
 
     def failing_disks(self) -> set[int]:
-        """The disks that fail on command, by what its server says."""
+        """Returns the disks that fail on command, according to its server's log."""
         failing: set[int] = set()
         for line in self._server_lines():
             for words, change in (("device fails on command", failing.add), ("device works again", failing.discard)):
@@ -186,7 +187,7 @@ class Head:
         return failing
 
     def all_current(self) -> bool:
-        """Whether a leg of each head holds everything, by the last record that its server committed."""
+        """Whether a leg of each head is current, by the last record that its server committed."""
         records = self.committed()
         return bool(records) and {leg.partition(":")[0] for leg in records[-1]} >= {"a", "b"}
 
@@ -195,7 +196,7 @@ class Head:
         return Client(self.folder / "nbd.sock", "v", seconds)
 
     def logs(self) -> str:
-        """The ends of what its processes said last."""
+        """Returns the tails of the logs of its processes."""
         parts = [path.read_bytes()[-6000:].decode(errors="replace") for path in (self.folder / "lender.log", self._server_log) if path.exists()]
         return "\n".join(f"--- {self.name}\n{part}" for part in parts)
 
@@ -215,8 +216,8 @@ class Machines:
         self.folder, self.shape, self.cables = scratch, shape, cables
         self._witness_program = program.with_name("bulkhead-witness")
         if not self._witness_program.exists():
-            raise ProofError(f"{self._witness_program} is not there: run `make build` first")
-        # Nobody else on this machine has these addresses.
+            raise ProofError(f"{self._witness_program} is missing: run `make build` first")
+        # No other process on this host uses these addresses.
         self._loopback = f"127.{random.SystemRandom().randrange(130, 250)}.{os.getpid() % 250}"
         self.heads = tuple(
             Head(program, scratch / name, name, number, cables, f"{self._loopback}.{number}")
@@ -260,16 +261,16 @@ class Machines:
         return {disk for group in self.shape.groups for disk in group.disks}
 
     def memories(self) -> list[Memory | None]:
-        """What each member remembers of the pool."""
+        """Returns the memory of each member about the pool."""
         own = [head.memory() for head in self.heads]
         return [*own, self.witness_memory()] if self.shape.has_witness else own
 
     def witness_memory(self) -> Memory | None:
-        """What the witness remembers of the pool."""
+        """Returns the memory of the witness about the pool."""
         return record.read(_memory_file(self.folder / "witness"))
 
     def forget_witness(self) -> None:
-        """The witness is killed, loses what it remembers of the pool, and starts again."""
+        """Kills the witness, removes its memory of the pool, and starts it again."""
         self.kill_witness()
         _memory_file(self.folder / "witness").unlink()
         self._desk.unlink()
@@ -277,7 +278,7 @@ class Machines:
         runtime.wait_until("the witness is at its desk", self._desk.exists, COMMAND_SECONDS)
 
     def readmit_witness(self) -> None:
-        """A person says that it begins anew."""
+        """Readmits the witness, as an administrator does."""
         words: list[str | Path] = [self._witness_program, "readmit", *self._witness_folders, str(POOL_NUMBER), "--forget"]
         process.checked(words, COMMAND_SECONDS)
 
@@ -324,7 +325,7 @@ class Machines:
             )
 
     def start_witness(self) -> None:
-        """With what it remembers."""
+        """Starts it with its memory."""
         words: list[str | Path] = [self._witness_program, "serve", *self._witness_folders, "--number", str(WITNESS_NUMBER)]
         words += ["--listen", self._witness_address, *self._heads_of_witness]
         if self.cables:

@@ -1,4 +1,5 @@
-"""Rounds of faults by a seed, on machines of one shape, while a client writes. Who may open the pool follows from what members remember."""
+"""Rounds of seeded faults, on an appliance of one shape, while a client writes. The heads that may open the pool
+follow from the members' memories."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from proof.process import Child
 from proof.runtime import ProofError
 
 ANSWER_SECONDS = 30.0
-"""Longest time that a client may wait while enough members answer. The promise is 3 s; a busy machine gets more."""
+"""Longest pause of a client while enough members respond. The promise is 3 s; a busy host gets more."""
 
 RECOVERY_SECONDS = 90.0
 """Longest time until a pool is served, and until all of its legs are current, when all that is needed runs."""
@@ -30,7 +31,7 @@ GRACE_SECONDS, WAIT_SECONDS = 0.5, 1.5
 """After a cut, writes that were under way may still be answered; then none may be for as long as that."""
 
 BEGINS_ANEW = "this server ends at once, so that the next one begins"
-"""What a server says that lost the last leg of a group, and whose lender answers again."""
+"""Log line of a server that lost the last leg of a group, when its lender responds again."""
 
 REFUSALS = {
     "stale": "acknowledged writes would be lost",
@@ -47,7 +48,7 @@ REFUSALS = {
 
 @dataclass
 class Tally(rounds.Tally):
-    """What happened."""
+    """The counts of a run."""
 
     shape: str = ""
     faults: Counter[str] = field(default_factory=Counter)
@@ -103,7 +104,7 @@ class LegsProof:
         self._set_disk_faults([], "")
 
     def run(self, first: int, count: int) -> Tally:
-        """These rounds, until something is wrong."""
+        """Runs these rounds, until a failure."""
         # With the options that all later ones have.
         self.stop_server()
         self.serve_again()
@@ -126,7 +127,7 @@ class LegsProof:
 
     def _begin_round(self, choice: random.Random) -> None:
         if _returns(self.owner.committed()):
-            # A server takes a leg back three times an hour, and a round may need that: an operator starts it anew.
+            # A server returns a leg three times an hour, and a round may need more: an operator restarts it.
             self.stop_server()
             self.serve_again()
             self.await_current()
@@ -135,7 +136,7 @@ class LegsProof:
         self.let_pass(choice.uniform(0, 0.2))
 
     def _end_round(self) -> None:
-        """Everything runs, and some head serves: with all members there, no refusal is right for long."""
+        """Starts all processes until some head serves: with all members running, every refusal must be temporary."""
         self.cables.mend()
         self._set_disk_faults([], "")
         for head in self.machines.heads:
@@ -155,7 +156,7 @@ class LegsProof:
     # Clients.
 
     def write(self) -> None:
-        """A client begins to write, and goes on until the server ends, or the round."""
+        """Starts a client, which writes until the server exits or the round is over."""
         assert self._writer is None
         owner = self.owner
         self._may_lose_connection = False
@@ -168,7 +169,8 @@ class LegsProof:
         self._writer.must_go_on(ANSWER_SECONDS)
 
     def writes_go_on_or_server_begins_anew(self) -> None:
-        """All that the owner had lost is there again. It ends if a group had no leg left, and whoever watches it starts it."""
+        """All lost legs are reachable again. The server exits if a group had no leg left, and its supervisor
+        restarts it."""
         assert self._writer and self.owner.server
         server = self.owner.server
         try:
@@ -223,24 +225,25 @@ class LegsProof:
             if not self._must_open(head, FENCED in options):
                 return False
             if time.monotonic() > deadline:
-                raise ProofError(f"head {head.name} goes on to refuse, and has no reason to: {refusal}")
+                raise ProofError(f"head {head.name} still refuses without a reason: {refusal}")
 
     def _opened(self, head: Head, before: list[Record]) -> None:
         self.tally.opens += 1
         self.owner = head
         if others := [other.name for other in self.machines.others(head) if other.server and other.server.alive()]:
-            raise ProofError(f"head {head.name} serves the pool, and head {others[0]} does, too")
+            raise ProofError(f"head {head.name} and head {others[0]} serve the pool at the same time")
         names = {disk: f"{one.name}:{one.disk(disk)}" for one in self.machines.heads for disk in self.machines.disks_at(one)}
         first = head.committed()[0]
         if not any(first <= {names[disk] for disk in one.current} for one in before):
-            raise ProofError(f"head {head.name} opened {sorted(first)}; none of the newest records says so: {before}")
+            raise ProofError(f"head {head.name} opened {sorted(first)}; none of the newest records permits it: {before}")
         self._check()
 
     def overtake(self, head: Head) -> None:
-        """The head that serves stands still, and a person says that it is off. Then it goes on: it answers no new write, and ends."""
+        """Pauses the owner while an administrator confirms that it is off. After it resumes, it acknowledges no new
+        write, and exits."""
         before, server, writer = self.owner, self.owner.server, self._writer
         assert server and writer
-        # Its client waits for it meanwhile.
+        # Its client is blocked on it during this time.
         self._writer, before.server = None, None
         with self.stopped(server), self.stopped(before.lender):
             is_overtaken = self.open(head, FENCED)
@@ -249,7 +252,7 @@ class LegsProof:
             self.writes_go_on()
             return
         runtime.wait_until(f"{server.name} ends", lambda: not server.alive(), RECOVERY_SECONDS)
-        # What it still answers was durable before it stood still: the history is checked again.
+        # The writes that it still acknowledges were durable before the pause: the history is checked again.
         writer.end(ANSWER_SECONDS)
         self._check()
         self.write()
@@ -300,11 +303,11 @@ class LegsProof:
     def _count_refusal(self, head: Head, refusal: str) -> None:
         kinds = [kind for kind, words in REFUSALS.items() if words in refusal]
         if not kinds:
-            raise ProofError(f"head {head.name} does not serve, and says no reason: {refusal}")
+            raise ProofError(f"head {head.name} does not serve, and reports no reason: {refusal}")
         self.tally.refused[kinds[-1]] += 1
 
     def _must_open(self, head: Head, is_fenced: bool) -> bool:
-        """Whether nothing excuses a refusal: enough members answer, and one of their legs or the other holds everything."""
+        """Whether no refusal is justified: enough members respond, and some of their legs is current."""
         machines = self.machines
         memories = machines.memories()
         newest = record.possible(memories)
@@ -322,7 +325,7 @@ class LegsProof:
         voting = voters & {other.number for other in heard}
         is_owner_known = is_fenced or all(one.owner is None or one.owner in voting for one in newest)
         if machines.shape.name == "pair" and len(heard) == 1:
-            # It has heard the other one since it started.
+            # The head has received a message of the other one since it started.
             return is_fenced and head not in self._started_this_round
         return is_owner_known and len(voting) + (is_witness_heard and WITNESS_NUMBER in voters) >= 2
 
@@ -331,19 +334,19 @@ class LegsProof:
         return all(one.current == self.machines.disks for one in newest) and len(newest) == 1
 
     def await_current(self) -> None:
-        """Waits until all legs hold everything."""
+        """Blocks until all legs are current."""
         runtime.wait_until("all legs are current", self._all_current, RECOVERY_SECONDS, 0.05)
 
     def await_told(self) -> None:
-        """Waits until no member lacks a record."""
+        """Blocks until every member has a record."""
         runtime.wait_until(
-            "every member remembers a record",
+            "every member stores a record",
             lambda: all(memory and memory.accepted for memory in self.machines.memories()),
             RECOVERY_SECONDS,
             0.05,
         )
 
-    # What faults are made of.
+    # The parts of faults.
 
     def choose_other(self, choice: random.Random) -> Head:
         """A head that does not serve."""
@@ -355,12 +358,12 @@ class LegsProof:
         return [*own, WITNESS_NUMBER] if self.machines.shape.has_witness else own
 
     def let_pass(self, seconds: float) -> None:
-        """A fault comes at a random moment."""
+        """Delays a fault to a random time."""
         time.sleep(seconds)
 
     @contextlib.contextmanager
     def stopped(self, child: Child | None) -> Iterator[None]:
-        """A process stands still."""
+        """Pauses a process."""
         if child is None:
             raise ProofError("there is nothing to stop")
         child.signal(signal.SIGSTOP)
@@ -372,7 +375,7 @@ class LegsProof:
             self._stopped.discard(child)
 
     def power_off(self, head: Head) -> None:
-        """Nothing of it runs any more, and nobody started it since."""
+        """Kills all of its processes, without a restart."""
         if head is self.owner:
             self._may_lose_connection = True
         head.power_off()
@@ -385,23 +388,23 @@ class LegsProof:
             self.machines.start_witness()
 
     def fall_behind(self, head: Head) -> None:
-        """The owner loses its way to the legs of a head, and goes on without them."""
+        """The owner loses its connection to the legs of a head, and proceeds without them."""
         self.cables.cut(self.owner.number, head.number, [LENDS])
         self.writes_go_on()
         self.must_lack(head)
 
     def must_lack(self, head: Head) -> None:
-        """Waits until it is on record that all legs of a head lack something."""
+        """Blocks until a record marks all legs of a head as stale."""
         disks = set(self.machines.disks_at(head))
 
         def lacks() -> bool:
             newest = record.possible(self.machines.memories())
             return bool(newest) and not any(disks & one.current for one in newest)
 
-        runtime.wait_until(f"it is on record that the legs of {head.name} lack something", lacks, ANSWER_SECONDS, 0.02)
+        runtime.wait_until(f"a record marks the legs of {head.name} as stale", lacks, ANSWER_SECONDS, 0.02)
 
     def harm_disk(self, head: Head, choice: random.Random, how: str) -> None:
-        """One disk of a head fails so, for whoever uses it."""
+        """Fails one disk of a head in this way, for all of its users."""
         self._set_disk_faults([choice.choice(self.machines.disks_at(head))], how)
 
     def _set_disk_faults(self, disks: Sequence[int], how: str) -> None:
@@ -409,11 +412,11 @@ class LegsProof:
             new = head.folder / "faults.new"
             new.write_text("".join(f"{head.folder}/run/legs/tank/{disk} {how}\n" for disk in disks))
             new.rename(head.folder / "faults")
-        # What is lifted now must not come into effect in the next round.
+        # A fault that is lifted now must not come into effect in the next round.
         owner = self.owner
         if server := owner.server:
             runtime.wait_until(
-                f"{server.name} looks at the faults of its disks",
+                f"{server.name} reads the faults of its disks",
                 lambda: owner.failing_disks() == set(disks) or not server.alive(),
                 ANSWER_SECONDS,
                 0.01,

@@ -1,4 +1,5 @@
-"""What the members have on stable storage, read from their files (docs/formats/leg-record.md), and what may follow from it."""
+"""The members' records on stable storage, read from their files (docs/formats/leg-record.md), and the owners that
+they permit."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES, LIFE_BYTES = 8 + 20, 8 + 8 + 20 + 2
 
 @dataclass(frozen=True)
 class Record:
-    """Which disks hold everything."""
+    """The current disks of a pool."""
 
     version: tuple[int, int]
     owner: int | None
@@ -70,13 +71,13 @@ def decode(data: bytes) -> Memory:
     if version == max(VERSIONS):
         at += 1 + 8 * MEMBERS.get(data[at], 0)
     if at != len(data):
-        raise ProofError("a record is followed by something")
+        raise ProofError("a record is followed by other bytes")
     record = Record((of_epoch, of_sequence), owner if has_owner else None, lists[0], lists[1])
     return Memory((epoch, sequence), record)
 
 
 def read(path: Path) -> Memory | None:
-    """Of the member whose file this is; none without a file."""
+    """Returns the memory in the file of a member; none without a file."""
     try:
         return decode(path.read_bytes())
     except FileNotFoundError:
@@ -84,10 +85,11 @@ def read(path: Path) -> Memory | None:
 
 
 def possible(memories: Iterable[Memory | None]) -> list[Record]:
-    """The records that may be the newest that a quorum has: whoever opens the pool may go by any of them, and by no other."""
+    """Returns the records that may be the newest of a quorum: a head may open the pool according to any of them, and
+    to no other."""
     known = [memory for memory in memories if memory]
     accepted = Counter(memory.accepted for memory in known if memory.accepted)
-    # Two members have it, so it is committed, also where none of them knows that yet.
+    # Two members have it, so it is committed, even where neither has recorded that yet.
     by_a_quorum = [one.version for one, count in accepted.items() if count >= QUORUM]
     committed = max((*(memory.committed for memory in known), *by_a_quorum), default=(0, 0))
     return sorted((one for one in accepted if one.version >= committed), key=lambda one: one.version)

@@ -44,26 +44,27 @@ class Writer:
             self._lost = error
 
     def must_go_on(self, seconds: float) -> None:
-        """Waits until a write that is begun from now on was answered."""
+        """Blocks until a write that starts after the call is acknowledged."""
         target = self.answered + 2
         runtime.wait_until("a client's write is answered", lambda: self.answered >= target or self._lost is not None, seconds)
         if self._lost:
             raise ProofError(f"the client's connection was lost: {self._lost}")
 
     def must_wait(self, grace_seconds: float, seconds: float) -> None:
-        """Whatever is written must not be answered, once what was under way has had its time."""
+        """New writes must not be acknowledged, after the time that pending ones may need."""
         time.sleep(grace_seconds)
         before = self.answered
         time.sleep(seconds)
         if self.answered != before:
-            raise ProofError(f"{self.answered - before} writes were answered that only one head has, and nobody signed for")
+            raise ProofError(f"{self.answered - before} writes were acknowledged that only one head has, without a signed record")
 
     def end(self, seconds: float) -> None:
-        """Waits until the last write was answered, or the connection was lost; the latter is for the caller to judge."""
+        """Blocks until the last write is acknowledged, or the connection is lost; the latter is for the caller to
+        judge."""
         self._ending.set()
         self._thread.join(seconds)
         if self._thread.is_alive():
-            raise ProofError(f"a write has no answer after {seconds:g} s")
+            raise ProofError(f"a write has no reply after {seconds:g} s")
 
     @property
     def lost(self) -> OSError | None:

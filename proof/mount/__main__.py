@@ -36,7 +36,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.mount", description="pjdfstest and fsx on a mounted file system of a pool.")
     parser.add_argument("--operations", type=int, default=5000, help="operations of fsx, in each of its runs")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="for fsx")
-    parser.add_argument("tests", nargs="*", help="of pjdfstest, by parts of their names; all if nothing is said")
+    parser.add_argument("tests", nargs="*", help="of pjdfstest, by parts of their names; all by default")
     return parser.parse_args(argv)
 
 
@@ -57,10 +57,10 @@ class Mounted:
         return checked([program(), *words], COMMAND_SECONDS, env=self._env)
 
     def prepare(self) -> None:
-        """Makes the pool and the file system."""
+        """Creates the pool and the file system."""
         for folder in (self._disks, self.at):
             folder.mkdir()
-        # Others than root go through it.
+        # Users other than root traverse it.
         self._scratch.chmod(0o755)
         disks = [self._disks / name for name in ("a", "b")]
         for disk in disks:
@@ -71,7 +71,7 @@ class Mounted:
 
     @contextmanager
     def mounted(self) -> Iterator[Child]:
-        """Mounts it until the block ends."""
+        """Mounts it until the block exits."""
         child = Child("filesystem mount", [program(), "filesystem", "mount", FILES, self.at], self._scratch / "log", self._env)
         forget = at_exit(lambda: run(["umount", "-l", self.at], COMMAND_SECONDS))
 
@@ -87,7 +87,7 @@ class Mounted:
             raise ProofError(f"the mount ended with {status}: {child.log_tail()}")
 
     def read_on(self) -> list[str]:
-        """What is wrong if a directory is opened by root, and read by somebody who may not open it."""
+        """Returns the faults of a directory that root opens, and that an unprivileged process reads."""
         place = self.at / "closed"
         place.mkdir(0o700)
         (place / "name").touch()
@@ -103,17 +103,18 @@ class Mounted:
         return [] if names == ["name"] else [f"an open directory has {names}"]
 
     def taken_away(self) -> list[str]:
-        """What is wrong if the mount is in use and at its place no more, where something else is, and the command is told to end."""
+        """Returns the faults when the mount is in use and covered by another mount, and the command receives
+        SIGTERM."""
         with self.mounted() as child:
             used = os.open(self.at / "used", os.O_CREAT | os.O_WRONLY)
             checked(["umount", "-l", self.at], COMMAND_SECONDS)
             checked(["mount", "-t", "tmpfs", "foreign", self.at], COMMAND_SECONDS)
             foreign = at_exit(lambda: run(["umount", self.at], COMMAND_SECONDS))
             child.signal(signal.SIGINT)
-            runtime.wait_until("the command says that it waits", lambda: "is in use" in child.log_tail(), COMMAND_SECONDS)
+            runtime.wait_until("the command reports that the mount is in use", lambda: "is in use" in child.log_tail(), COMMAND_SECONDS)
             child.require_alive()
             # The second signal, which does not wait, is that of the block's end.
-        wrong = [] if os.path.ismount(self.at) else ["the command has unmounted what somebody else had mounted"]
+        wrong = [] if os.path.ismount(self.at) else ["the command has unmounted the mount of another process"]
         with suppress(OSError):
             os.close(used)
         run(["umount", self.at], COMMAND_SECONDS)
@@ -121,7 +122,7 @@ class Mounted:
         return wrong
 
     def faults(self) -> list[str]:
-        """What is wrong in the file system, and in the pool."""
+        """Returns the faults of the file system and of the pool."""
         said = self.command("filesystem", "check", FILES)
         found = [] if "fit together" in said else [said.strip()]
         disks = run(["zdb", "-e", "-p", self._disks, "-bcc", POOL], ZDB_SECONDS)
@@ -129,7 +130,7 @@ class Mounted:
 
 
 def _pjdfstest(pjdfstest: Path, mounted: Mounted, tests: list[str], scratch: Path) -> tuple[list[str], str]:
-    """What is wrong, and what was done."""
+    """Returns the faults, and a summary."""
     config = scratch / "pjdfstest.toml"
     config.write_text(pjdfstest_settings(KNOWN, "stat_st_birthtime"))
     outcome = run([pjdfstest, "-c", config, "-p", mounted.at, "-s", scratch, *tests], JUDGE_SECONDS, env={"RUST_BACKTRACE": "0"})
@@ -142,7 +143,7 @@ def _pjdfstest(pjdfstest: Path, mounted: Mounted, tests: list[str], scratch: Pat
 
 
 def _fsx(fsx: Path, mounted: Mounted, arguments: argparse.Namespace, scratch: Path) -> list[str]:
-    """What is wrong."""
+    """Returns the faults."""
     wrong = []
     for number, shape in enumerate(FSX_RUNS):
         config = scratch / "fsx.toml"

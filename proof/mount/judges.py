@@ -1,4 +1,4 @@
-"""pjdfstest and fsx: programs of others that judge a file system that is mounted. Cargo builds them, outside of what we ship."""
+"""pjdfstest and fsx: third-party tests of a mounted file system. Cargo builds them, outside of the shipped packages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FOLDER = REPOSITORY / "target/judges"
 BUILD_SECONDS = 1800.0
 
 FEATURES = ("posix_fallocate", "rename_ctime", "utime_now", "utimensat")
-"""What each of our file systems has, in the words of pjdfstest."""
+"""The features of each of our file systems, by their names in pjdfstest."""
 
 WRONG = r"^\S+ +(?:FAILED|PASSED UNEXPECTEDLY)$(?:\n\t.*)*"
-"""How pjdfstest tells of a test, and below it why."""
+"""The lines of pjdfstest about a failed test, and the reason below."""
 
 PJDFSTEST = """
 [features]
@@ -56,7 +56,7 @@ FSX_RUNS = ({"length": 256 << 10, "most": 64 << 10, "holes": 0}, {"length": 4 <<
 
 
 def judge(name: str) -> Path | None:
-    """Its program; says so if it cannot be had."""
+    """Returns its binary; prints the reason if it is not available."""
     built = FOLDER / "bin" / name
     if not built.exists():
         command = ["cargo", "install", "--locked", "-q", "--root", FOLDER, f"{name}@{JUDGES[name]}"]
@@ -74,7 +74,7 @@ def pjdfstest_settings(known: Iterable[str], *more_features: str) -> str:
 
 
 def pjdfstest_findings(output: str) -> tuple[list[str], str]:
-    """What failed without being expected, or passed although it was, and what was done."""
+    """Returns the unexpected failures and unexpected passes, and a summary."""
     counts = re.search(r"^Summary: (.*)$", output, re.M)
     if counts is None:
         raise ProofError(f"pjdfstest ended without results:\n{output[-2000:]}")

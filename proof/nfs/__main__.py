@@ -1,4 +1,5 @@
-"""``python3 -m proof.nfs``: see docs/guide/proof.md. pynfs is not packaged by Debian: ``PYNFS`` says where a built checkout is."""
+"""``python3 -m proof.nfs``: see docs/guide/proof.md. pynfs is not packaged by Debian: ``PYNFS`` is the path of a
+built checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL, SHARE, Bulkhead
 
 ADDRESS = "127.77.20.49"
-"""pynfs always goes to port 2049: an address of our own leaves that port of others alone."""
+"""pynfs always connects to port 2049: an address of our own does not conflict with other servers on that port."""
 
 BEHIND = "127.77.20.50"
 """Where the server listens that is reached by a relay."""
@@ -38,7 +39,7 @@ NO_DELEGATIONS = "there are no delegations"
 KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 """Codes of tests that fail, and why. A failure without a reason here fails the run."""
 
-KNOWN_OF_KERBEROS = [(re.compile(r"CSESS10"), "what a principal of Kerberos has made nobody else uses (decision 0084)")]
+KNOWN_OF_KERBEROS = [(re.compile(r"CSESS10"), "a session of a Kerberos principal is used by no other principal (decision 0084)")]
 
 KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
 """The same, of the files of a pool."""
@@ -47,7 +48,7 @@ HELPER = """#!/bin/sh
 echo "$1" >{folder}/asked
 read answer <{folder}/done
 """
-"""What pynfs runs when the server shall start again: the names of two pipes are put in."""
+"""The script that pynfs runs to restart the server: the names of two pipes are inserted."""
 
 NOT_IN_THE_WAY = "a new open that is in the way of nothing that may be taken back is not refused"
 
@@ -56,21 +57,21 @@ KNOWN_OF_MINOR = {
     1: [(re.compile("REBT[234][ab]"), NOT_IN_THE_WAY)],
     2: [
         (re.compile("REBT[234][ab]"), NOT_IN_THE_WAY),
-        (re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one"),
+        (re.compile("EID4"), "it treats a flag of NFS 4.2 as undefined"),
     ],
 }
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.nfs", description="pynfs against files in memory, or in a pool.")
-    parser.add_argument("--pool", action="store_true", help="against the server of a pool, of which $BULKHEAD or the release build is the program")
+    parser.add_argument("--pool", action="store_true", help="against the server of a pool ($BULKHEAD or the release build)")
     parser.add_argument("--reboot", action="store_true", help="the tests that restart the server, of a pool, which is killed for that")
-    parser.add_argument("--tls", action="store_true", help="the server of a pool asks for TLS, and pynfs reaches it by a relay that has it")
+    parser.add_argument("--tls", action="store_true", help="the server of a pool requires TLS, and pynfs connects through a relay that adds it")
     parser.add_argument("--security", choices=("krb5", "krb5i", "krb5p"), help="pynfs is root by Kerberos, of a realm of its own; with files in memory, minor versions 1 and 2")
     parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
     parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
-    parser.add_argument("--minor", type=int, choices=MINORS, action="append", help="minor version; all if nothing is said")
-    parser.add_argument("tests", nargs="*", help="flags or codes of pynfs's tests; all, or those that restart the server, if nothing is said")
+    parser.add_argument("--minor", type=int, choices=MINORS, action="append", help="minor version; all by default")
+    parser.add_argument("tests", nargs="*", help="flags or codes of pynfs's tests; by default all, or those that restart the server")
     arguments = parser.parse_args(argv)
     arguments.pool |= arguments.reboot or arguments.tls
     if arguments.security and (arguments.pool or 0 in (arguments.minor or [])):
@@ -82,7 +83,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _kill_when_asked(folder: Path, server: Bulkhead) -> None:
-    """Kills the server and starts it again, each time that the helper asks for it."""
+    """Kills and restarts the server on each request of the helper."""
     while "reboot" in (folder / "asked").read_text():
         server.kill()
         server.start()
@@ -92,7 +93,7 @@ def _kill_when_asked(folder: Path, server: Bulkhead) -> None:
 
 @contextmanager
 def _helper(folder: Path, server: Bulkhead) -> Iterator[None]:
-    """A program that asks for the server to be killed and started again, until the block ends."""
+    """A script that requests a kill and restart of the server, until the block exits."""
     helper = _helper_of(folder)
     helper.write_text(HELPER.format(folder=folder))
     helper.chmod(0o755)
@@ -114,7 +115,7 @@ def _helper_of(folder: Path) -> Path:
 
 @contextmanager
 def _pool(scratch: Path, *, by_tls: bool) -> Iterator[str]:
-    """Serves a file system of a pool until the block ends, only by TLS if said so; its path."""
+    """Serves a file system of a pool until the block exits, with ``by_tls`` only over TLS; yields its path."""
     scratch.mkdir()
     options = ["--nfs", f"{BEHIND if by_tls else ADDRESS}:{PORT}"]
     way: AbstractContextManager[None] = nullcontext()
@@ -137,10 +138,10 @@ def _pool(scratch: Path, *, by_tls: bool) -> Iterator[str]:
 
 @contextmanager
 def _memory(security: str | None, kerberos: realm.Realm | None) -> Iterator[str]:
-    """Serves files in memory until the block ends; it ends with us, too, because its input does."""
+    """Serves files in memory until the block exits; it exits with us, too, because its input is closed."""
     checked([REPOSITORY / "scripts/cargo.sh", "build", "--locked", "-q", "-p", "nfs", "--example", "memory_nfs"], BUILD_SECONDS)
     program = REPOSITORY / "target/debug/examples/memory_nfs"
-    # What pynfs does as somebody else, it does by numbers.
+    # Where pynfs acts as another user, it does so by AUTH_SYS.
     by_kerberos = ["--keytab", str(kerberos.keytab), f"{security}:sys"] if kerberos else []
     command = [str(program), str(LEASE_SECONDS), *by_kerberos, f"{ADDRESS}:{PORT}"]
     environment = os.environ | (kerberos.environment if kerberos else {})
@@ -198,7 +199,7 @@ def main(argv: list[str]) -> int:
     """Runs pynfs for each minor version; the last line is the verdict."""
     arguments = _arguments(argv)
     if arguments.pynfs is None:
-        print("skipped: pynfs is not here. Clone and build it (python3 setup.py build), then say PYNFS=FOLDER")
+        print("skipped: pynfs is missing. Clone and build it (python3 setup.py build), then set PYNFS=DIRECTORY")
         return 0
     with runtime.scratch("nfs") as scratch:
         counts = [_judge(arguments, minor, scratch) for minor in arguments.minor or MINORS]

@@ -49,20 +49,20 @@ def _require(is_so: bool, otherwise: str) -> None:
 
 
 class Host:
-    """A machine with an address of its own: rpcbind, lockd and statd, and one process that locks."""
+    """A client host with an address of its own: rpcbind, lockd and statd, and one process that locks."""
 
     def __init__(self, number: int):
         self.number = number
         self.address = f"127.77.20.{60 + number}"
         self.told: list[int] = []
-        """The numbers of the server's starts that it heard of."""
+        """The state numbers of the server's restarts that it was notified of."""
         self.granted = 0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((self.address, RPCBIND))
         threading.Thread(target=self._listen, name=self.address, daemon=True).start()
 
     def _listen(self) -> None:
-        """All programs are at one port. Answers each call."""
+        """Serves all RPC programs at one port. Replies to each call."""
         while True:
             call, server = self._socket.recvfrom(4096)
             reader = Reader(call)
@@ -82,21 +82,21 @@ class Host:
             self._socket.sendto(u32(transaction, 1, 0, 0, 0, 0) + results, server)
 
     def wait_told(self, heard: int) -> None:
-        """It hears of a start, after so many; that has a number of its own."""
+        """Blocks until a notification of a restart arrives, after this many; its state number must be new."""
         wait_until(f"{self.address} is told", lambda: len(self.told) > heard, ANSWER_SECONDS)
         _require(self.told[heard] not in self.told[:heard], f"starts have the same number: {self.told}")
 
     def port(self, program: tuple[int, int]) -> int:
-        """Where a program of the server is."""
+        """Returns the port of an RPC program of the server."""
         return _ask(self.address, RPCBIND, PORTMAP, GET_PORT, u32(*program, TCP, 0)).u32()
 
     def lock(self, file: bytes, *, waits: bool = False, again: bool = False) -> int:
-        """Asks for the whole file; the status."""
+        """Requests a lock of the whole file; returns the status."""
         arguments = opaque(b"cookie") + u32(waits, 1) + self._lock(file) + u32(again, 3)
         return self._status(LOCK, arguments)
 
     def unlock(self, file: bytes) -> int:
-        """Gives it back; the status."""
+        """Releases it; returns the status."""
         return self._status(UNLOCK, opaque(b"cookie") + self._lock(file))
 
     def _lock(self, file: bytes) -> bytes:
@@ -121,7 +121,7 @@ class Host:
 
 @dataclass
 class LockTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     kept: int = 0
     waits: int = 0
@@ -134,7 +134,8 @@ class LockTally(Tally):
 
 
 def _one_round(server: Bulkhead, hosts: list[Host], other: Host, file_of: dict[int, bytes], load_seconds: float, tally: LockTally) -> None:
-    """Each host has a file locked while the server is killed, and has it still afterwards; nobody else gets it. One more waits for each."""
+    """Each host has a file locked while the server is killed, and still has it afterwards; no other host gets it.
+    One more host blocks on each."""
     time.sleep(load_seconds)
     told = [len(host.told) for host in hosts]
     server.kill()
@@ -143,31 +144,31 @@ def _one_round(server: Bulkhead, hosts: list[Host], other: Host, file_of: dict[i
     for host, heard in zip(hosts, told, strict=True):
         host.wait_told(heard)
         status = other.lock(file_of[host.number])
-        _require(status in (IS_GRACE, IS_DENIED), f"somebody else got the lock of {host.address}: {status}")
+        _require(status in (IS_GRACE, IS_DENIED), f"another host got the lock of {host.address}: {status}")
         _require((status := host.lock(file_of[host.number], again=True)) == IS_GRANTED, f"{host.address} does not get its lock back: {status}")
         tally.kept += 1
     first = file_of[hosts[0].number]
     wait_until("time for taking back is over", lambda: other.lock(first, waits=True) == IS_BLOCKED, ANSWER_SECONDS)
     granted = other.granted
     hosts[0].unlock(first)
-    wait_until("who waited is called back", lambda: other.granted > granted, ANSWER_SECONDS)
+    wait_until("the blocked host is called back", lambda: other.granted > granted, ANSWER_SECONDS)
     tally.waits += 1
     _require(hosts[0].lock(first) == IS_DENIED, "a lock was given twice")
     _require(other.unlock(first) == IS_GRANTED and hosts[0].lock(first) == IS_GRANTED, "a lock that was given back is not free")
 
 
 def _take_away(server: Bulkhead, gone: Host, other: Host, file: bytes) -> None:
-    """A host never comes back, and another one waits for its lock: a person takes it away."""
+    """A host never reconnects, and another host blocks on its lock: an administrator revokes it."""
     _require(other.lock(file, waits=True) == IS_BLOCKED, "nobody waits")
     granted = other.granted
     files = f"{POOL}/files"
     told = json.loads(server.command("filesystem", "open-files", files, "--json"))
     locked = next(one for one in told["files"] if one["path"] == f"/file{gone.number}")
     holder = next(one for one in told["clients"] if one["client"] == locked["locks"][0]["client"])
-    _require((holder["address"], holder["version"]) == (gone.address, "3"), f"somebody else has it: {holder}")
-    _require(len(locked["waiting"]) == 1, f"nobody is told to wait: {locked}")
+    _require((holder["address"], holder["version"]) == (gone.address, "3"), f"another host has it: {holder}")
+    _require(len(locked["waiting"]) == 1, f"no host is blocked: {locked}")
     server.command("filesystem", "expire-client", files, holder["client"], "--in-use")
-    wait_until("who waited is called back", lambda: other.granted > granted, ANSWER_SECONDS)
+    wait_until("the blocked host is called back", lambda: other.granted > granted, ANSWER_SECONDS)
     refused = server.try_command("filesystem", "expire-client", files, holder["client"], "--in-use")
     _require("no client" in refused.output, f"a client was taken away twice: {refused}")
 
@@ -181,7 +182,7 @@ def run(server: Bulkhead, count: int, seed: int) -> LockTally:
     hosts, other = [Host(number) for number in range(HOSTS)], Host(HOSTS)
     file_of = {host.number: host.make(f"file{host.number}") for host in hosts}
     for host in hosts:
-        _require(host.lock(file_of[host.number]) == IS_GRANTED, "a lock that nobody has is not given")
+        _require(host.lock(file_of[host.number]) == IS_GRANTED, "a free lock is refused")
     for number, rng in tally.each_round(count, seed):
         with tally.complaining(f"round {number}", server):
             _one_round(server, hosts, other, file_of, rng.uniform(*LOAD_SECONDS), tally)
@@ -193,7 +194,7 @@ def run(server: Bulkhead, count: int, seed: int) -> LockTally:
 
 def main(argv: list[str]) -> int:
     """Runs the rounds and prints the verdict."""
-    purpose = "Kill -9 while clients of NFS 3 have files locked: each is told, and takes back its lock."
+    purpose = "Kill -9 while clients of NFS 3 have files locked: each is notified, and reclaims its lock."
     arguments = rounds.options("nfs.older_locks", purpose).parse_args(argv)
     rounds.say_seed(arguments.seed, f"older-locks ROUNDS={arguments.rounds}")
     # Hosts and the server have port 111 of addresses that are only here.

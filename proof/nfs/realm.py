@@ -1,4 +1,4 @@
-"""A realm of MIT Kerberos, whose key distribution center runs on this machine until the block ends."""
+"""A realm of MIT Kerberos, with a key distribution center on this host until the block exits."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ class Realm:
         checked([*command], COMMAND_SECONDS, env=self.environment, stdin=typed.encode())
 
     def fill(self, service: str) -> None:
-        """Makes the database, the keys of the service, and root."""
+        """Creates the database, the keys of the service, and root."""
         self._do("/usr/sbin/kdb5_util", "create", "-s", "-P", "master")
         self.add_service(service, self.keytab)
         self.add_user("root")
 
     def add_service(self, service: str, keytab: Path) -> None:
-        """Makes keys of a service, or of a machine, and puts them into a file."""
+        """Creates keys of a service, or of a host, and writes them to a file."""
         for query in (f"addprinc -randkey {service}", f"ktadd -k {keytab} {service}"):
             self._do("/usr/sbin/kadmin.local", "-q", query)
 
     def add_user(self, name: str) -> None:
-        """Makes a user with the one password."""
+        """Creates a user with the one password."""
         self._do("/usr/sbin/kadmin.local", "-q", f'addprinc -pw "{PASSWORD}" {name}')
 
     def log_in(self) -> None:
@@ -106,7 +106,7 @@ def _wait_for(center: subprocess.Popen[bytes], address: str, port: int) -> None:
 
 @contextmanager
 def serving(folder: Path, service: str, address: str = LOOPBACK) -> Iterator[Realm]:
-    """A realm with root, who has tickets, and a service with a keytab. Its center listens at the address."""
+    """A realm with root, which has tickets, and a service with a keytab. Its center listens at the address."""
     folder.mkdir()
     realm, port = Realm(folder), _free_port(address)
     words = {"realm": NAME, "address": address, "port": port, "folder": folder}

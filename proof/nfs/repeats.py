@@ -70,11 +70,11 @@ JUKEBOX = 10008
 
 
 class LostError(Exception):
-    """The connection ended before the answer."""
+    """The connection was closed before the reply."""
 
 
 class Wire:
-    """A connection that waits for each answer."""
+    """A connection with blocking calls."""
 
     def __init__(self, port: int):
         self._port = port
@@ -82,7 +82,7 @@ class Wire:
         self._transaction = int.from_bytes(os.urandom(3), "big")
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         if self._socket:
             self._socket.close()
             self._socket = None
@@ -123,7 +123,7 @@ class Session:
         return self._wire.call(PROGRAM, VERSION, COMPOUND, compound(operations))
 
     def begin(self) -> None:
-        """A new session, of a client that takes nothing back."""
+        """Starts a new session, of a client that reclaims no state."""
         known = exchange_id(os.urandom(8), self._name)
         reader = self.results(self._wire.ask(self.compound([known])))
         self.client, sequence = reader.u64(), reader.u32()
@@ -140,12 +140,12 @@ class Session:
         return self.compound([(SEQUENCE, sequence), *operations])
 
     def do(self, operations: list[tuple[int, bytes]]) -> Reader:
-        """What the last operation answers."""
+        """Returns the result of the last operation."""
         return self.results(self._wire.ask(self.in_session(operations)))
 
     @staticmethod
     def results(reader: Reader) -> Reader:
-        """The same, of an answer."""
+        """Returns the same from a reply."""
         reader.u32()
         reader.opaque()
         count = reader.u32()
@@ -160,11 +160,11 @@ class Session:
 
 @dataclass
 class RepeatTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     changes: int = 0
     repeated: int = 0
-    """Calls whose answer was lost."""
+    """Calls with a lost reply."""
     known: int = 0
     """Those of NFS 4.2 that the next server knew: they had been executed."""
 
@@ -176,7 +176,7 @@ class RepeatTally(Tally):
 
 
 class Lane(threading.Thread):
-    """A client that makes changes one after the other, each to be answered with success, and never twice."""
+    """A client that sends changes one after the other, each of which must succeed exactly once."""
 
     changes: int
     """How many there are, after which all is as before."""
@@ -192,11 +192,11 @@ class Lane(threading.Thread):
         self._tally, self._lock = tally, lock
 
     def prepare(self) -> None:
-        """Makes a directory of its own, and a file in it."""
+        """Creates a directory of its own, and a file in it."""
         raise NotImplementedError
 
     def change(self, which: int) -> None:
-        """Makes one of the changes, however often its answer is lost."""
+        """Sends one of the changes, and retries it until a reply arrives."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -221,7 +221,7 @@ class Lane(threading.Thread):
         self._paused.clear()
         self.running.clear()
         if not self._paused.wait(ANSWER_SECONDS):
-            raise ProofError(f"{self.name} has no answer")
+            raise ProofError(f"{self.name} got no reply")
 
     def persist(self, call: bytes) -> tuple[Reader, bool]:
         """Sends a call until it is answered, and whether that was more than once."""
@@ -277,7 +277,7 @@ class Lane4(Lane):
             [file, (SAVEFH, b""), home, (LINK, opaque(b"second"))],
             [home, (REMOVE, opaque(b"second"))],
             [home, (REMOVE, opaque(b"moved"))],
-            # Guarded: nothing but the server knows who made it.
+            # Guarded: only the server's reply cache can attribute the file.
             [home, open_file(self.session.client, b"new", True, is_new=True)],
             [file, (SETATTR, ANONYMOUS + attributes(size=self.rng.randrange(4096), mode=self.rng.choice((0o600, 0o644))))],
             # Only if it is not there.
@@ -287,7 +287,7 @@ class Lane4(Lane):
         ][which]
 
     def _close(self, state: bytes) -> None:
-        """Closes what was opened, unless its server is gone."""
+        """Closes the open file, unless its server is gone."""
         with contextlib.suppress(LostError, StatusError):
             self.session.do([(PUTFH, self.home), (LOOKUP, opaque(b"new")), (CLOSE, u32(0) + state)])
 
@@ -313,7 +313,7 @@ class Lane4(Lane):
             return
 
     def again(self) -> None:
-        """Another session, of whichever server answers."""
+        """Starts another session, with the server that responds."""
         while True:
             try:
                 self.session.begin()
@@ -326,7 +326,7 @@ class Lane4(Lane):
 
 
 def make(name: bytes) -> tuple[int, bytes]:
-    """Makes a directory."""
+    """Creates a directory."""
     return CREATE, u32(2) + opaque(name) + bitmap() + opaque(b"")
 
 
@@ -362,7 +362,7 @@ class Lane3(Lane):
             (LINK_3, self.file + second),
             (REMOVE_3, second),
             (REMOVE_DIRECTORY_3, moved),
-            # Without a guard: a replay of the log sets times anew.
+            # Without a guard: a replay of the log sets times again.
             (SET_3, self.file + u32(1, 0o600, 0, 0, 0, 0, 0, 0)),
         ][which]
         while True:
@@ -379,7 +379,7 @@ class Lane3(Lane):
 
 
 def run(server: Bulkhead, count: int, seed: int) -> RepeatTally:
-    """All rounds; stops at the first answer that is not the first time's."""
+    """Runs all rounds; stops at the first retry with a result other than the first one."""
     tally, lock = RepeatTally(), threading.Lock()
     server.prepare()
     server.start()

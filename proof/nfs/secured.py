@@ -1,4 +1,5 @@
-"""A relay that secures connections by RPC with TLS (RFC 9289), so that clients without it can judge a server that asks for it."""
+"""A relay that secures connections by RPC with TLS (RFC 9289), so that clients without it can judge a server that
+requires it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def _exactly(stream: socket.socket, count: int) -> bytes:
 
 
 def secure(stream: socket.socket, authority: Path) -> ssl.SSLSocket:
-    """Asks for TLS, and begins it."""
+    """Requests TLS, and starts it."""
     null = u32(TRANSACTION, rpc.CALL, rpc.RPC_VERSION, NFS, VERSION, NULL, AUTH_TLS, 0, 0, 0)
     stream.sendall(rpc.record(null))
     length = int.from_bytes(_exactly(stream, 4), "big") & ~rpc.LAST_FRAGMENT
@@ -57,7 +58,7 @@ def secure(stream: socket.socket, authority: Path) -> ssl.SSLSocket:
 
 
 def _receive(source: socket.socket) -> bytes | None:
-    """What came; nothing yet where TLS said something of its own."""
+    """Returns received data; none yet where TLS had messages of its own."""
     source.setblocking(False)
     try:
         return source.recv(PIECE_BYTES)
@@ -97,7 +98,8 @@ def _accept(listener: socket.socket, server: tuple[str, int], authority: Path) -
 
 @contextmanager
 def relay(at: tuple[str, int], server: tuple[str, int], authority: Path) -> Iterator[None]:
-    """Listens until the block ends. A connection to the server is made for each that comes in, and ends with it."""
+    """Listens until the block exits. Each accepted connection gets its own connection to the server, and is closed
+    with it."""
     with socket.create_server(at) as listener:
         accepting = threading.Thread(target=_accept, args=(listener, server, authority), daemon=True)
         accepting.start()

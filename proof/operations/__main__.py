@@ -14,10 +14,10 @@ from proof.servers.bulkhead import program
 def main(argv: list[str]) -> int:
     """Returns the exit status."""
     parser = rounds.options("operations", __doc__)
-    parser.add_argument("--whole", action="store_true", help="each verb once, nobody killed, beside clients at work")
+    parser.add_argument("--whole", action="store_true", help="each verb once, without kills, while clients work")
     parser.add_argument("--every-step", action="store_true", help="kill each operation at each of its steps, instead of rounds")
     parser.add_argument("--stride", type=int, default=1, help="with --every-step: only at every so-manieth")
-    parser.add_argument("--only", action="append", help="operations whose names contain this; may be repeated")
+    parser.add_argument("--only", action="append", help="operations with this string in their name; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the operations")
     arguments = parser.parse_args(argv)
     verbs, operations = defined(program(), OPERATIONS)

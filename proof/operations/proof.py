@@ -1,4 +1,4 @@
-"""Rounds: an operation, a kill in the middle of it, and a look at what is there afterwards."""
+"""Rounds: an operation, a kill in the middle of it, and a check of the state afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proof.rounds import Tally
 from proof.runtime import ProofError, wait_until
 
 BY_STEP = 0.5
-"""Share of the rounds in which the kill comes in the place of a write, discard or flush of a device."""
+"""Share of the rounds in which the kill replaces a write, discard or flush of a device."""
 
 STEPS_MAX = 1000
 """No operation has so many steps that every one of them is tried."""
@@ -26,16 +26,16 @@ OFFLINE = 0.35
 """Share of the rounds of which the command is killed that opens the pool itself."""
 
 LONGEST = 1.3
-"""Latest kill, in times that an operation takes; then it is done, most of the time."""
+"""Latest kill, as a multiple of an operation's duration; then it is usually done."""
 
 OPENING_STEPS = 60
-"""About what importing and exporting a pool writes and flushes of a device."""
+"""Approximate number of writes and flushes of a device when a pool is imported and exported."""
 
 OPENING_SECONDS = 2.0
 """How long a command may take until it opens the pool of a server that has just died; some wait for the next server instead."""
 
 OFFLINE_SECONDS = 0.8
-"""How long a command without a server takes, until one was seen to its end."""
+"""Assumed duration of a command without a server, until one has completed."""
 
 END_SECONDS = 60.0
 AUDIT_EVERY = 25
@@ -44,7 +44,7 @@ SHOWN_BYTES = 1200
 
 @dataclass
 class OperationsTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     operations: int = 0
     """How many there are."""
@@ -69,7 +69,7 @@ class OperationsTally(Tally):
 
 @dataclass
 class Reference:
-    """What an operation does when nobody is killed."""
+    """The effect of an operation without a kill."""
 
     before: dict[str, Any]
     after: dict[str, Any]
@@ -80,7 +80,7 @@ class Reference:
 
 
 def _ways(operation: Operation) -> tuple[bool, ...]:
-    """Whether the command can be killed instead of the server: what is possible of both."""
+    """Returns the possible kills: of the command, of the server, or both."""
     if operation.on_spare:
         return (True,)
     return (False,) if operation.needs_server else (False, True)
@@ -171,7 +171,7 @@ class OperationsProof:
         after = self._observe(operation.reads, operation.probe)
         self._require(child)
         self._take_back(operation)
-        # Opening and closing the pool takes steps of its own.
+        # Opening and closing the pool adds steps of its own.
         reference = Reference(before, after, seconds, steps=steps, offline_steps=2 * steps + OPENING_STEPS)
         self._references[operation.name] = reference
         self._world.do(operation.before)
@@ -192,7 +192,7 @@ class OperationsProof:
 
     def _take_back(self, operation: Operation) -> None:
         self._world.do(operation.after)
-        self._same(self._base, self._observe(()), f"taking {operation.name} back leaves something")
+        self._same(self._base, self._observe(()), f"undoing {operation.name} leaves traces")
 
     def _round(self, operation: Operation, rng: random.Random) -> None:
         world = self._world
@@ -219,14 +219,14 @@ class OperationsProof:
         self._take_back(operation)
 
     def _trap_server(self, operation: Operation, step: int) -> Child:
-        """The server dies in the place of a step; at the end of the operation if there are fewer."""
+        """The server dies instead of a step; at the end of the operation if there are fewer."""
         world = self._world
         world.arm(step)
         server = world.server.children[0]
         child = self._begin(operation)
         wait_until(f"the end of {child.name} or of the server", lambda: not (child.alive() and server.alive()), END_SECONDS)
         if child.failed():
-            # Its connection ended a moment before the server was seen to be dead.
+            # Its connection may be closed shortly before the server is seen to be dead.
             with contextlib.suppress(ProofError):
                 wait_until("the end of the server", lambda: not server.alive(), OPENING_SECONDS)
         self.tally.by_step += not server.alive()
@@ -234,13 +234,13 @@ class OperationsProof:
         world.forget_trap()
         # A step of the pool's own may have come before the command had a server: it opens the pool itself.
         with contextlib.suppress(ProofError):
-            wait_until("it ends or opens the pool", lambda: not child.alive() or world.is_open_in(child), OPENING_SECONDS)
+            wait_until("it exits or opens the pool", lambda: not child.alive() or world.is_open_in(child), OPENING_SECONDS)
         if world.is_open_in(child):
             self._await(child)
         return child
 
     def _trap_command(self, operation: Operation, step: int) -> Child:
-        """The command, which has opened the pool that a killed server left, dies in the place of a step."""
+        """The command, which has opened the pool that a killed server left, dies instead of a step."""
         self._world.kill()
         leg = self._world.spare if operation.on_spare else None
         child = self._begin(operation, self._world.steps.for_command(step, leg))
@@ -250,7 +250,8 @@ class OperationsProof:
         return child
 
     def _kill_server(self, operation: Operation, reference: Reference, rng: random.Random) -> Child:
-        """Kills the server while the command waits for it. The command ends by itself; some wait for the next server."""
+        """Kills the server while the command is blocked on it. The command exits by itself; some commands retry with
+        the next server."""
         child = self._begin(operation)
         time.sleep(rng.uniform(0, reference.seconds * LONGEST))
         self._world.kill()
@@ -263,7 +264,7 @@ class OperationsProof:
         started = time.monotonic()
         time.sleep(rng.uniform(0, reference.offline_seconds * LONGEST))
         if child.alive():
-            # Its end comes from the kill, so that nothing is learnt of how long it takes.
+            # Its exit comes from the kill, so it is no measure of the duration.
             child.signal(9)
             reference.offline_seconds *= 1.1
         else:
@@ -289,7 +290,7 @@ class OperationsProof:
                 f"from done {self._difference(reference.after, found)}"
             )
         if said_done and not done and operation.rest is not Rest.COMPLETED:
-            raise ProofError(f"said to be done, and is not after {how}: {self._difference(reference.after, found)}")
+            raise ProofError(f"reported as done, but not done after {how}: {self._difference(reference.after, found)}")
         self.tally.done += done
         self.tally.undone += undone and not done
         self.tally.between += not (done or undone)
@@ -299,14 +300,14 @@ class OperationsProof:
             self._same(reference.after, again, "asking again does not complete it")
 
     def _wait_for_base(self, operation: Operation, how: str) -> None:
-        """A server that starts puts in order what the last one left, beside its clients."""
+        """After a start, a server repairs the state that the last one left, while it serves clients."""
         deadline = time.monotonic() + END_SECONDS
         found: dict[str, Any] = {}
         while found != self._base and time.monotonic() < deadline:
-            # What was listed may be gone when it is looked at.
+            # A listed object may be gone when it is read.
             with contextlib.suppress(ProofError):
                 found = self._observe(())
-        self._same(self._base, found, f"{operation.name} and {how} leave something")
+        self._same(self._base, found, f"{operation.name} and {how} leave traces")
 
     def _complete(self, operation: Operation) -> None:
         if operation.again is not None:
@@ -315,7 +316,7 @@ class OperationsProof:
         child = self._begin(operation)
         self._await(child)
         if child.stop() != 0:
-            raise ProofError(f"asked again, it fails: {child.log_tail()}")
+            raise ProofError(f"repeated, it fails: {child.log_tail()}")
 
     def _same(self, wanted: dict[str, Any], found: dict[str, Any], what: str) -> None:
         if wanted != found:

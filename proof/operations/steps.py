@@ -1,4 +1,4 @@
-"""Kills by step: the process dies in the place of a chosen write, discard or flush of one leg of the mirror."""
+"""Kills by step: the process dies instead of a chosen write, discard or flush of one leg of the mirror."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND_FAULTS = "BULKHEAD_COMMAND_FAULTS"
 
 
 class Steps:
-    """The trap on a leg, in the file that the server looks at, or in one for a single command."""
+    """The trap on a leg, in the file that the server reads, or in one for a single command."""
 
     def __init__(self, leg: Path, server_file: Path, command_file: Path):
         self._leg = leg
@@ -31,7 +31,7 @@ class Steps:
         return f"{self._leg} kill-after={passed}\n"
 
     def delay(self, leg: Path, milliseconds: int) -> None:
-        """What the server asks of another leg takes longer; none with 0, and when the trap is forgotten."""
+        """Delays the server's requests to another leg; 0, or a reset of the trap, removes the delay."""
         self._others = f"{leg} delay={milliseconds}\n" if milliseconds else ""
         _put(self._server_file, self._others)
 
@@ -41,7 +41,7 @@ class Steps:
         _put(self._server_file, "")
 
     def arm(self, server: Child, passed: int = NEVER) -> None:
-        """From now on so many steps pass, and the server dies in the place of the next."""
+        """From now on this many steps pass, and the server dies instead of the next."""
         before = _said(server).count(ARMED)
         _put(self._server_file, self._others + self._line(passed))
         wait_until("the server watches its steps", lambda: _said(server).count(ARMED) > before or not server.alive(), OBEY_SECONDS)
@@ -63,7 +63,7 @@ class Steps:
         return int(found[0])
 
     def for_command(self, passed: int, leg: Path | None = None) -> dict[str, str]:
-        """What a command's environment needs that dies after so many steps of the leg, or of another one."""
+        """Returns the environment of a command that dies after this many steps of the leg, or of the given one."""
         _put(self._command_file, f"{leg or self._leg} kill-after={passed}\n")
         return {COMMAND_FAULTS: str(self._command_file)}
 

@@ -1,5 +1,5 @@
-"""Operations that are killed, with what comes before each and what takes it back. Examples of the definitions are tried in addition
-(``verbs.derived``): a verb without a variant to kill needs no line here."""
+"""Operations that are killed, each with its preparation and its undo. Examples of the definitions are tried in
+addition (``verbs.derived``): a verb without a variant to kill needs no line here."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ YES = "--yes-destroy-data"
 
 
 class Rest(Enum):
-    """What may be found after a kill, when the pool is served again."""
+    """The states that are allowed after a kill, when the pool is served again."""
 
     EITHER = "done or not done"
     AS_BEFORE = "as before it began"
-    """For what lasts no longer than its server."""
+    """For state that exists only as long as its server."""
     COMPLETED = "anything that asking again completes"
-    """For what goes on where it was."""
+    """For operations that resume."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation. What it does by its definition is asked of the program (``verbs.defined``)."""
+    """One operation. Its effect by its definition is read from the binary (``verbs.defined``)."""
 
     words: Words
     variant: str = ""
-    """What it shows beside another example of its verb."""
+    """The difference from the other examples of its verb."""
     before: tuple[Step, ...] = ()
-    """Makes what it needs."""
+    """Creates its preconditions."""
     after: tuple[Step, ...] = ()
-    """Takes it back, and what came before, when it is done."""
+    """Undoes it and its preparation, when it is done."""
     again: Step | None = None
     """Completes it when it was not done; the same words without it."""
     rest: Rest = Rest.EITHER
@@ -54,16 +54,16 @@ class Operation:
     stdout: str | None = None
     """The stream that it writes."""
     reads: tuple[str, ...] = ()
-    """Volumes whose contents count."""
+    """Volumes with contents that are compared."""
     probe: Words = ()
-    """A command whose success belongs to what is seen."""
+    """A command, the success of which is part of the observed state."""
     needs_server: bool = False
     on_spare: bool = False
     """It is about a pool of its own on the spare disk, which no server serves: only the command is killed."""
     slow: bool = False
     """Left out of short runs."""
     is_killed: bool = True
-    """Not if it asks by other words for what another example asks for."""
+    """False if it is another form of another example."""
     is_derived: bool = False
     """It is an example of a definition."""
     verb: str = ""
@@ -94,7 +94,7 @@ def _receive_base(of: str) -> Step:
 
 
 def _resume(world: World) -> None:
-    """Goes on where a receive was cut, or begins."""
+    """Resumes an interrupted receive, or starts one."""
     left = world.look("snapshot", "receive", COPY, "--token")
     rest = world.stream("rest")
     if left.get("token"):
@@ -145,7 +145,7 @@ def _end_scrub(world: World) -> None:
 
 
 def _lose_an_original(world: World) -> None:
-    """What is left of a volume is its copy, as if it had been on another appliance."""
+    """Leaves only the copy of a volume, as if it came from another appliance."""
     world.ask("volume", "create", LOST, "--size", "8M", "--sparse")
     world.ask("nbd", "export", LOST, "--name", "lost")
     target = ("--to", f"127.0.0.1:{world.port}", "--peer", world.fingerprint)
@@ -161,7 +161,7 @@ def _make_second(world: World) -> None:
 
 
 def _overwriting(*words: str) -> Step:
-    """Asks again; a disk on which a kill left the beginning of a label is overwritten when that is asked for."""
+    """Repeats the command; a disk on which a kill left a partial label is overwritten with the option for that."""
 
     def ask(world: World) -> None:
         again = world.named(words)
@@ -190,15 +190,15 @@ def _forget_moment(world: World) -> None:
 
 
 def _see_schedule_at_work(world: World) -> None:
-    """Whatever was interrupted, there are soon as many snapshots as the rule keeps, and no more."""
+    """After any interruption, the number of snapshots soon equals the limit of the rule."""
 
     def settled() -> bool:
         return len(world.snapshots("w", "auto-")) == 2
 
     world.wait("the schedule has made and kept two snapshots", settled)
     newest = max(world.snapshots("w", "auto-"))
-    world.wait("the schedule goes on", lambda: max(world.snapshots("w", "auto-")) > newest)
-    world.wait("the schedule keeps two", settled)
+    world.wait("the schedule resumes", lambda: max(world.snapshots("w", "auto-")) > newest)
+    world.wait("the schedule retains two", settled)
 
 
 def _forget_schedule(world: World) -> None:
@@ -215,7 +215,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(("snapshot", "destroy", f"{V}@s", f"{W}@s", YES), before=(("snapshot", "create", f"{V}@s", f"{W}@s"),)),
     Operation(
         ("snapshot", "rename", f"{V}@s", "t"),
-        # A clone knows it by its number, and is made of it by either name.
+        # A clone refers to its origin by number, and is created from it by either name.
         before=(("snapshot", "create", f"{V}@s"), ("snapshot", "clone", f"{V}@s", COPY)),
         after=(_destroy("copy"), ("snapshot", "destroy", f"{V}@t", YES)),
         reads=("copy",),
@@ -421,7 +421,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         ("filesystem", "destroy", FILES, "--recursive", "--shared", YES),
         before=(("filesystem", "create", f"{FILES}/a", "--parents"), ("filesystem", "set", FILES, SHARE), ("snapshot", "create", f"{FILES}@s")),
-        # What is below it goes first.
+        # The datasets below it are destroyed first.
         rest=Rest.COMPLETED,
     ),
     Operation(
@@ -487,7 +487,7 @@ OPERATIONS: tuple[Operation, ...] = (
         after=(("pool", "scrub", POOL, "--wait"), _take_leg_back),
     ),
     Operation(("filesystem", "check", FILES), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
-    # Looks of commands without a definition, or at what the world of the definitions' examples has not.
+    # Queries by commands without a definition, or of objects that the world of the definitions' examples does not have.
     Operation(("pool", "list")),
     Operation(("portal", "list", POOL)),
     Operation(("replicate", "list", POOL)),

@@ -26,15 +26,15 @@ ELSEWHERE = {
     "filesystem key": "the same as `volume key`",
     "filesystem mount": "killed and mounted again: programs/bulkhead/tests/head/mounted_files.rs",
     "head": "each file of a head is replaced as a whole: services/api",
-    "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/cluster/lab.rs",
+    "lab": "changes no pool, and `lab down` removes a partial lab: programs/bulkhead/tests/cluster/lab.rs",
     "leg-server": "killed with heads and witness: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "man": "changes no pool",
-    "pool confirm": "a torn word is none: programs/bulkhead/tests/legs/stale_leg.rs",
-    "pool export": "the end of a server, which proof.crash and the drills kill at any moment",
+    "pool confirm": "a torn confirmation is invalid: programs/bulkhead/tests/legs/stale_leg.rs",
+    "pool export": "the exit of a server, which proof.crash and the drills kill at any time",
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",
-    "pool reidentify": "killed, it is said again with either name: programs/bulkhead/tests/head/copies.rs",
-    "pool record-legs": "killed again and again, and said again: programs/bulkhead/tests/legs/recorded_legs.rs",
+    "pool reidentify": "after a kill, it is repeated with either name: programs/bulkhead/tests/head/copies.rs",
+    "pool record-legs": "killed again and again, and repeated: programs/bulkhead/tests/legs/recorded_legs.rs",
     "pool-server": "killed by every round",
     "token": "each file of a head is replaced as a whole: services/api",
     "user": "each file of a head is replaced as a whole: services/api",
@@ -43,13 +43,13 @@ ELSEWHERE = {
 """Commands that are no operations, or nouns with all of theirs, and operations that are not killed; why."""
 
 WORLD = {"tank": POOL, "vm0": "v", "iso": "w", "web": "v", "monday": "base", "iqn.2026-01.org.example:tank": TARGET}
-"""What the world of the examples calls what this one has by another name."""
+"""Maps names of the examples' world to the names of this one."""
 HOME = ("filesystem", "create", f"{POOL}/home")
-"""What the world of the examples has, and this one has not."""
+"""Objects of the examples' world that this one does not have."""
 
 
 def defined(program: Path, examples: Sequence[Operation]) -> tuple[list[str], list[Operation]]:
-    """The verbs of the program that this proof tries, and its examples with those of the definitions."""
+    """Returns the verbs of the binary that this proof tries, and its examples with those of the definitions."""
     described = _definitions(program, ())
     verbs = [verb for verb in described["verbs"] if not _only_elsewhere(verb, described["examples"])]
     examples = [*examples, *(one for one in map(derived, described["examples"]) if one)]
@@ -66,7 +66,7 @@ def _definitions(program: Path, lines: Sequence[str]) -> Any:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a command line behind the name of the program, as the help prints it."""
+    """Returns the arguments of a command line, as the help prints it."""
     return line.replace("\\\n", " ").split()[1:]
 
 
@@ -116,12 +116,12 @@ def _once(examples: Sequence[Operation]) -> list[Operation]:
 
 
 def _stand_in(word: str) -> str:
-    """What may stand in a command line where only a world knows the word."""
+    """Returns a valid substitute for an argument that only a world can resolve."""
     return word.replace("PEER", STRANGER).replace("file://KEY", "file:///KEY")
 
 
 def with_definition(example: Operation, verbs: Iterable[str], effect: object) -> Operation:
-    """The example as its definition has it. A look at what goes on beside it may be killed."""
+    """Returns the example with the properties of its definition. A query of concurrent work may be killed."""
     (verb,) = (verb for verb in verbs if verb.split() == list(example.words[: len(verb.split())]))
     return replace(example, verb=verb, looks=effect == "look" and (example.is_derived or not example.before))
 
@@ -132,12 +132,12 @@ def definition(verb: str) -> str:
 
 
 def complaints(verbs: Iterable[str], examples: Sequence[Operation]) -> list[str]:
-    """What is wrong with the examples, for a program with these verbs."""
+    """Returns the errors of the examples, for a binary with these verbs."""
     shown = {one.verb for one in examples}
     told = {verb: [said for said in ELSEWHERE if f"{verb} ".startswith(f"{said} ")] for verb in verbs}
     return [
         *(f"`bulkhead {verb}` has no example that can be tried: add `undone_by` to one in {definition(verb)}, or a line to table.py, or say in verbs.py why not" for verb in told if not told[verb] and verb not in shown),
-        *(f"`bulkhead {said}` is named in verbs.py, and the program has no such verb" for said in ELSEWHERE if [said] not in told.values()),
-        *(f"`bulkhead {verb}` has an example, and verbs.py says that it has none" for verb in told if told[verb] and verb in shown),
+        *(f"`bulkhead {said}` is named in verbs.py, but the binary has no such verb" for said in ELSEWHERE if [said] not in told.values()),
+        *(f"`bulkhead {verb}` has an example, but verbs.py lists it as one without" for verb in told if told[verb] and verb in shown),
         *(f"two examples are named `{name}`" for name, count in Counter(one.name for one in examples).items() if count > 1),
     ]

@@ -1,4 +1,4 @@
-"""Each verb to its end with a server that runs, beside stock clients that write, read back and check all the time."""
+"""Completes each verb with a running server, while stock clients write, read back and check all the time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL
 
 BUSY = VolumeSpec("busy", 16 << 20)
-"""What the clients use."""
+"""The volume of the clients."""
 
 SLOWEST_ANSWER_SECONDS_MAX = 10.0
-"""A pause that no initiator takes for an error; each operation stops its own volume at most."""
+"""A pause that no initiator treats as an error; each operation stops its own volume at most."""
 
 END_SECONDS = 60.0
 
 
 @dataclass
 class WholeTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     asked: int = 0
     answered: int = 0
@@ -51,7 +51,7 @@ class WholeProof:
         self.tally = WholeTally()
 
     def run(self) -> WholeTally:
-        """All of them; goes on after a complaint."""
+        """Runs all of them; continues after a complaint."""
         world = self._world
         world.prepare()
         clients = WellBehaved(world.server.iscsi(BUSY.name), world.server.nbd(BUSY.name))
@@ -68,7 +68,7 @@ class WholeProof:
 
     @contextlib.contextmanager
     def _beside(self, clients: WellBehaved, name: str) -> Iterator[None]:
-        """The operation, and what clients saw of it."""
+        """Runs the operation, and records its effect on clients."""
         tally = self.tally
         tally.asked += 1
         with clients.at_work(), tally.complaining(name, self._world.server):
@@ -97,7 +97,8 @@ class WholeProof:
         self._say(f"{operation.name}: {time.monotonic() - started:.1f} s")
 
     def _export(self) -> None:
-        """The clients are still connected: with its word it asks them to leave, closes the pool, and ends the server."""
+        """The clients are still connected: with its confirmation it requests their logout, closes the pool, and
+        stops the server."""
         self._world.ask("pool", "export", POOL, "--in-use")
         (server,) = self._world.server.children
         wait_until("the end of the server", lambda: not server.alive(), END_SECONDS)

@@ -1,4 +1,4 @@
-"""A pool with something of everything, what can be seen of it, and programs that are killed."""
+"""A pool with an object of each kind, its observable state, and processes that are killed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEY_BYTES = 32
 COMMAND_SECONDS = 120.0
 SETTLE_SECONDS = 60.0
 SLOW_MS = 40
-"""What each access to a slow leg takes longer: a scrub lasts for seconds."""
+"""Added delay of each access to a slow leg: a scrub then runs for seconds."""
 
 Words = tuple[str, ...]
 Step = Words | Callable[["World"], None]
@@ -60,7 +60,7 @@ class World:
         self._logs = 0
 
     def prepare(self) -> None:
-        """Makes the pool and what every operation may count on; serves it."""
+        """Creates the pool and the preconditions of all operations; serves it."""
         for key in self.keys:
             key.write_bytes(os.urandom(KEY_BYTES))
         self.secret.write_text("operations-" * 2 + "\n")
@@ -90,7 +90,7 @@ class World:
         self.ask("replicate", "accept", self.fingerprint, "--below", f"{POOL}/far")
 
     def named(self, words: Words) -> Words:
-        """The words, with what only this world knows in the place of KEY0, LEG0, SPARE, SECRET, PASSWORD and PEER."""
+        """Returns the words, with KEY0, LEG0, SPARE, SECRET, PASSWORD and PEER replaced by the values of this world."""
         known = {f"KEY{number}": str(key) for number, key in enumerate(self.keys)}
         known |= {"LEG0": str(self.server.legs[0]), "SPARE": str(self.spare), "PEER": self.fingerprint}
         known |= {"SECRET": str(self.secret), "PASSWORD": str(self.password)}
@@ -107,7 +107,7 @@ class World:
         return self.scratch / f"{name}.zfs"
 
     def serve(self) -> None:
-        """Starts the server, and waits until nothing of an earlier one is under way."""
+        """Starts the server, and blocks until no work of an earlier one is pending."""
         self.server.start()
         self.server.wait_ready()
 
@@ -116,7 +116,7 @@ class World:
         self.server.kill()
 
     def arm(self, passed: int | None = None) -> None:
-        """So many steps of a leg pass, and the server dies in the place of the next; none is the last without a number."""
+        """This many steps of a leg pass, and the server dies instead of the next; without a number it never dies."""
         server = self.server.children[0]
         self.steps.arm(server) if passed is None else self.steps.arm(server, passed)
 
@@ -129,7 +129,7 @@ class World:
         self.steps.forget()
 
     def slow_down(self) -> None:
-        """Makes a leg slow, until ``speed_up`` or the next server."""
+        """Slows a leg down, until ``speed_up`` or the next server."""
         self.steps.delay(self.server.legs[0], SLOW_MS)
 
     def speed_up(self) -> None:
@@ -151,12 +151,12 @@ class World:
         return bool(self.server.children)
 
     def argv(self, words: Sequence[str], stdin: Path | None = None, stdout: Path | None = None) -> list[str | Path]:
-        """The command, with a file in the place of a pipe where one is named."""
+        """Returns the command, with a file instead of a pipe where one is named."""
         whence, whither = stdin or "/dev/null", f" >{stdout}" if stdout else ""
         return ["sh", "-c", f'exec "$0" "$@" <{whence}{whither}', self.server.program, *words]
 
     def try_ask(self, *words: str, stdin: Path | None = None, stdout: Path | None = None) -> Outcome:
-        """Runs a command, however it ends."""
+        """Runs a command, and returns its outcome even if it fails."""
         return run(self.argv(words, stdin, stdout), COMMAND_SECONDS, env=self.server.environment)
 
     def ask(self, *words: str, stdin: Path | None = None, stdout: Path | None = None) -> str:
@@ -174,7 +174,7 @@ class World:
         return Child(" ".join(words), self.argv(words, stdin, stdout), log, {**self.server.environment, **(env or {})})
 
     def do(self, steps: Sequence[Step]) -> None:
-        """Takes steps."""
+        """Runs the steps."""
         for step in steps:
             if callable(step):
                 step(self)
@@ -182,7 +182,7 @@ class World:
                 self.ask(*self.named(step))
 
     def look(self, *words: str) -> Any:
-        """What a command prints as JSON."""
+        """Returns the parsed JSON output of a command."""
         return json.loads(self.ask("--json", *words))
 
     def snapshots(self, volume: str, prefix: str = "") -> list[str]:
@@ -204,7 +204,7 @@ class World:
         return Control(Path(self.server.environment["BULKHEAD_RUN_DIR"]) / f"{POOL}.sock")
 
     def observe(self, reads: Sequence[str] = (), probe: Words = ()) -> dict[str, Any]:
-        """What an administrator sees, without what changes by itself. Takes a server."""
+        """Returns the state that an administrator sees, without values that change by themselves. Requires a server."""
         with self.control() as control:
             ask = control.ask
             found = ask({"volume": "list"})
@@ -239,7 +239,7 @@ class World:
         self._write("v", 0, [bytes([7]) * PART_BYTES])
 
     def contents(self, name: str) -> str:
-        """A digest of what a volume holds."""
+        """Returns a digest of the data of a volume."""
         dataset = f"{POOL}/{name}"
         if self.look("volume", "show", dataset).get("locked"):
             return "locked"
@@ -272,7 +272,7 @@ class World:
         client.shutdown()
 
     def wait(self, what: str, ready: Callable[[], bool]) -> None:
-        """Waits for something that the server does by itself."""
+        """Blocks until the server has completed a background change."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while not ready():
             if time.monotonic() > deadline:
@@ -303,7 +303,7 @@ def _own(control: Control, dataset: str) -> dict[str, str]:
 
 
 def without_times(document: str) -> str:
-    """A document without the times in it: the second time that something is done is later."""
+    """Returns a document without its times, which differ in a repetition."""
     return re.sub(r'"(\w+_unix_s)":\d+', r'"\1":0', document)
 
 
@@ -312,12 +312,12 @@ def _without(one: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _scan(scan: Any) -> str:
-    """Whether a scan is paused: everything else of it changes by itself."""
+    """Returns whether a scan is paused: all its other values change by themselves."""
     return "paused" if scan and scan["state"] == "paused" else ""
 
 
 def _leaves(devices: object) -> list[str]:
-    """Names of the disks, with what they are part of."""
+    """Returns names of the disks, with the names of their parents."""
     found: list[str] = []
     assert isinstance(devices, list)
     for device in devices:

@@ -1,4 +1,4 @@
-"""Rounds: initiators at work, something happens, and every increment is there exactly once."""
+"""Rounds: initiators work, a fault is injected, and every increment must be counted exactly once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ VOLUME = f"{POOL}/v"
 WORK_SECONDS = 1.5
 END_SECONDS = 60.0
 BEGINS_ANEW = 8
-"""Exit code of a server that ended so that the next one goes on with the devices that are back."""
+"""Exit code of a server that exits so that the next one resumes with the recovered devices."""
 
 PLAIN_BYTES = 8 << 20
-"""What is written and unmapped to see the space come back."""
+"""Size of the data that is written and unmapped, to check that the space is freed."""
 
 PLAIN_OFFSET = 64 << 20
 
 
 @dataclass
 class RacesTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     increments: int = 0
     miscompares: int = 0
@@ -100,10 +100,10 @@ class RacesProof:
         self._check()
 
     def _outage(self) -> bool:
-        """All legs are gone, and come back: whatever was under way waits, and is done once.
+        """All legs are lost and recover: pending requests block, and complete exactly once.
 
-        Whether the server has ended: when only some legs were back it begins anew with these, and a supervisor starts it
-        again.
+        Returns whether the server has exited: when only some legs had recovered it exits, and a supervisor restarts
+        it with these.
         """
         server, child = self._server, self._server.children[0]
         server.fault_file.write_text("".join(f"{leg} gone\n" for leg in server.legs))
@@ -116,7 +116,7 @@ class RacesProof:
                 return not child.alive() or (server.try_command("pool", "clear", POOL).ok and not server.status()["suspended"])
             return False
 
-        wait_until("the pool goes on", goes_on, END_SECONDS, 0.05)
+        wait_until("the pool resumes", goes_on, END_SECONDS, 0.05)
         self.tally.outages += 1
         if child.ended_with(BEGINS_ANEW):
             return True
@@ -126,7 +126,7 @@ class RacesProof:
     def _collect(self, workers: list[Worker], has_ended: bool) -> None:
         for worker in workers:
             if worker.is_alive():
-                raise ProofError(f"{worker.name} waits for an answer that does not come")
+                raise ProofError(f"{worker.name} blocks on a reply that does not arrive")
             if worker.failure:
                 raise ProofError(worker.failure)
             if worker.unsure is not None and not has_ended:
@@ -139,7 +139,7 @@ class RacesProof:
             self.tally.copies += worker.copies
 
     def _check(self) -> None:
-        """Everything that was acknowledged is there once, and at most what nobody has heard of beside it."""
+        """Each acknowledged increment is counted once, and at most the unacknowledged ones in addition."""
         session = CommandInitiator(self._server.iscsi("v"), "iqn.2026-01.org.example:judge", 99)
         try:
             for counter in range(COUNTERS):
@@ -149,7 +149,7 @@ class RacesProof:
                 total, each = counts(answer.data)
                 least, most = self._least[counter], self._most[counter]
                 if total != sum(each) or not all(low <= found <= high for low, found, high in zip(least, each, most, strict=True)):
-                    raise ProofError(f"counter {counter} has {total} = {each}; acknowledged {least}, asked for {most}")
+                    raise ProofError(f"counter {counter} has {total} = {each}; acknowledged {least}, requested {most}")
                 self._least[counter], self._most[counter] = list(each), list(each)
         finally:
             session.close()
@@ -158,12 +158,12 @@ class RacesProof:
         return int(json.loads(self._server.command("--json", "volume", "show", VOLUME))["used"])
 
     def _space(self) -> None:
-        """What is written counts, and what is unmapped does not count any more."""
+        """Written data counts as used, and unmapped data no longer does."""
         session = CommandInitiator(self._server.iscsi("v"), "iqn.2026-01.org.example:space", 98)
         try:
             while session.send(b"\0" * 6).is_attention:
                 pass
-            # A change of properties waits for the commit of what was written before it.
+            # A change of properties blocks until earlier writes are committed.
             for _ in range(3):
                 self._server.command("volume", "set", VOLUME, f"org.example:settled={time.monotonic()}")
             before = self._used()
@@ -173,11 +173,11 @@ class RacesProof:
                 cdb = _write_10((PLAIN_OFFSET + at) // BLOCK, chunk // BLOCK)
                 if not session.send(cdb, rng.randbytes(chunk)).good:
                     raise ProofError("a write failed")
-            wait_until("what was written counts", lambda: self._used() >= before + PLAIN_BYTES * 9 // 10, END_SECONDS, 0.2)
+            wait_until("written data counts as used", lambda: self._used() >= before + PLAIN_BYTES * 9 // 10, END_SECONDS, 0.2)
             parameters = unmap_parameters(PLAIN_OFFSET // BLOCK, PLAIN_BYTES // BLOCK)
             if not session.send(bytes([0x42, 0, 0, 0, 0, 0, 0, 0, len(parameters), 0]), parameters).good:
                 raise ProofError("UNMAP failed")
-            wait_until("what was unmapped is free", lambda: self._used() <= before + PLAIN_BYTES // 10, END_SECONDS, 0.2)
+            wait_until("unmapped data is free", lambda: self._used() <= before + PLAIN_BYTES // 10, END_SECONDS, 0.2)
         finally:
             session.close()
 
@@ -195,12 +195,12 @@ class RacesProof:
         client.flush()
         self._expect_status(client, size, nbd.STATE_HOLE | nbd.STATE_ZERO)
         if client.pread(size, PLAIN_OFFSET) != bytes(size):
-            raise ProofError("what was trimmed does not read as zeroes")
+            raise ProofError("trimmed blocks do not read as zeroes")
         client.pwrite(b"\x5a" * size, PLAIN_OFFSET)
         client.zero(size, PLAIN_OFFSET)
         client.flush()
         if client.pread(size, PLAIN_OFFSET) != bytes(size):
-            raise ProofError("what was zeroed does not read as zeroes")
+            raise ProofError("zeroed blocks do not read as zeroes")
         client.shutdown()
 
     def _expect_status(self, client: object, size: int, wanted: int) -> None:

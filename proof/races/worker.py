@@ -26,7 +26,7 @@ MISCOMPARE = 0x0E
 """Sense key."""
 
 LAYOUT = f">Q{WORKERS_MAX}Q"
-"""A counter: the sum, and what each worker has added."""
+"""A counter: the sum, and the share of each worker."""
 
 FUA = 0x08
 """Bit of the second byte of a CDB: on stable storage before it is answered."""
@@ -62,13 +62,13 @@ def copy_parameters(designator: bytes, source: int, destination: int, blocks: in
 
 
 def counts(block: bytes) -> tuple[int, list[int]]:
-    """The sum, and what each worker has added."""
+    """Returns the sum, and the share of each worker."""
     total, *each = struct.unpack_from(LAYOUT, block)
     return total, each
 
 
 class Worker(threading.Thread):
-    """Counts and copies until told to stop, or until the connection is lost."""
+    """Counts and copies until it is stopped, or until the connection is lost."""
 
     def __init__(self, number: int, address: IscsiAddress, seed: str):
         super().__init__(name=f"worker-{number}", daemon=True)
@@ -78,15 +78,15 @@ class Worker(threading.Thread):
         self._ended = threading.Event()
         self._designator = self._find_designator()
         self.acknowledged = [0] * COUNTERS
-        """Increments that were said to be done."""
+        """Acknowledged increments."""
         self.unsure: int | None = None
-        """The counter whose increment was not answered."""
+        """The counter with an unacknowledged increment."""
         self.miscompares = 0
         self.copies = 0
         self.failure: str | None = None
 
     def stop(self) -> None:
-        """Ends after the command that is under way."""
+        """Stops after the pending command."""
         self._ended.set()
 
     def run(self) -> None:
@@ -96,7 +96,7 @@ class Worker(threading.Thread):
                 if self._random.random() < 0.1:
                     self._copy()
         except ClientError:
-            # The server was killed; whoever waits for this thread knows.
+            # The server was killed; the caller that joins this thread checks that.
             pass
         except ProofError as error:
             self.failure = f"{self.name}: {error}"
@@ -128,7 +128,7 @@ class Worker(threading.Thread):
         raise ProofError("the unit has no NAA designator")
 
     def _count(self, counter: int) -> None:
-        """One increment, however often others are faster."""
+        """Adds one increment, and retries while other workers are faster."""
         while not self._ended.is_set():
             old = self._require(read_16(counter, 1), expected=BLOCK)
             total, each = counts(old)
@@ -147,7 +147,8 @@ class Worker(threading.Thread):
             self.miscompares += 1
 
     def _copy(self) -> None:
-        """Writes a part of the own region, has it copied, and reads the copy while others do the same."""
+        """Writes a part of its own region, copies it with EXTENDED COPY, and reads the copy while other workers do
+        the same."""
         begin = REGION + self.number * REGION_BLOCKS
         source = begin + self._random.randrange(REGION_BLOCKS // 2 - COPY_BLOCKS)
         destination = begin + REGION_BLOCKS // 2 + self._random.randrange(REGION_BLOCKS // 2 - COPY_BLOCKS)
@@ -156,5 +157,5 @@ class Worker(threading.Thread):
         parameters = copy_parameters(self._designator, source, destination, COPY_BLOCKS)
         self._require(struct.pack(">BB8xLBB", 0x83, 0, len(parameters), 0, 0), parameters)
         if self._require(read_16(destination, COPY_BLOCKS), expected=len(data)) != data:
-            raise ProofError("a copy is not what was copied")
+            raise ProofError("a copy differs from its source")
         self.copies += 1

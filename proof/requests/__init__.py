@@ -1,1 +1,1 @@
-"""Whatever is asked of a server, it refuses it or does it, and goes on."""
+"""A server refuses or executes any request, and continues to run."""

@@ -1,4 +1,4 @@
-"""Administrators who ask at random, all at once. Nothing that they ask may end the server, or leave the pool unsound."""
+"""Administrators that send random requests concurrently. No request may stop the server, or damage the pool."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from proof.servers.bulkhead import POOL, Bulkhead
 
 ANSWER_SECONDS = 120.0
 SHOWN_MAX = 12
-"""Requests before the end of a server that are told."""
+"""Number of requests before the exit of a server that are printed."""
 
 MORE_DISKS = 4
 JOURNAL = "requests.log"
-"""Beside the disks, where ``--keep`` keeps it."""
+"""Next to the disks, where ``--keep`` retains it."""
 ANSWERED = "done"
 
 
 @dataclass
 class RequestsTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     asked: Counter[str] = field(default_factory=Counter)
 
@@ -48,14 +48,14 @@ class RequestsProof:
         self._seed = seed
         self._latest: deque[str] = deque(maxlen=SHOWN_MAX)
         self._lock = threading.Lock()
-        # All of them with their ends: of what several administrators ask at the same time the order counts.
+        # All requests with their results: the order of concurrent requests matters.
         self._journal = (server.directory.parent / JOURNAL).open("w", encoding="utf-8")
         self._begun = time.monotonic()
         self._noted = 0
         self.tally = RequestsTally()
 
     def run(self) -> RequestsTally:
-        """Asks for as long as was said; stops when the server has ended."""
+        """Sends requests for the given time; stops when the server has exited."""
         server = self._server
         try:
             disks = [*server.legs, *self._more_disks()]
@@ -64,8 +64,8 @@ class RequestsProof:
             members = server.command("pool", "status", POOL, "--json")
             self._note("the server is stopped")
             server.stop()
-            # One that was offline when it was taken out of a mirror keeps its old label, and zdb takes what it finds
-            # for the pool: an import reads them all, and knows better.
+            # A disk that was offline when it was detached from a mirror retains its old label, and zdb accepts the
+            # first label that it finds as the pool's. An import reads all labels and selects the right one.
             for disk in disks:
                 if json.dumps(str(disk)) not in members:
                     disk.unlink()
@@ -119,8 +119,8 @@ class RequestsProof:
 
     def _complain(self, request: dict[str, Any], error: Exception) -> None:
         child = self._server.children[0]
-        # When it has ended that is said once, with its log.
+        # An exit of the server is reported once, with its log.
         if child.alive() and isinstance(error, TimeoutError):
             noun, verb = name_of(request)
             with self._lock:
-                self.tally.complaints.append(f"no answer to {noun} {verb} within {ANSWER_SECONDS:g} s: {json.dumps(request)}")
+                self.tally.complaints.append(f"no reply to {noun} {verb} within {ANSWER_SECONDS:g} s: {json.dumps(request)}")

@@ -1,4 +1,4 @@
-"""Makes requests that the program's own schema allows, of names that mostly exist."""
+"""Generates requests that the binary's own schema allows, of names that mostly exist."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ ANY_TEXT = ["", "a", "on", "off", "none", "64M", "/", "ü", "x" * 300]
 DEVICE_FIELDS = ("device", "devices", "existing", "new", "old", "with")
 
 WEIGHTS = {"volume": 6, "snapshot": 6, "key": 4, "pool": 3, "nbd": 2, "target": 2, "transfer": 2, "replicate": 1}
-"""How often each noun is asked about. The rest is read elsewhere, or ends the server."""
+"""The weight of each noun. The rest is read elsewhere, or stops the server."""
 
 LEFT_OUT = {("pool", "export"), ("pool", "close"), ("pool", "destroy"), ("transfer", "send"), ("transfer", "receive"), ("replicate", "run")}
-"""What ends the server because it was told to, comes with a descriptor, or wants another appliance."""
+"""Requests that stop the server, need a descriptor, or require another appliance."""
 
 
 class Words:

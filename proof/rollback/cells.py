@@ -1,4 +1,5 @@
-"""What a volume may hold, cell by cell: each write of a cell, when it was asked for, when it was answered."""
+"""The possible contents of a volume, cell by cell: each write of a cell, with the times of its request and its
+reply."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Cells:
     tag: int
     count: int
     now: list[int] = field(default_factory=list)
-    """The sequence number that each cell held when the round began, which is what the snapshot has."""
+    """The sequence number that each cell held when the round started, which is that of the snapshot."""
     writes: dict[int, list[Write]] = field(default_factory=dict)
     sequence: int = 0
 
@@ -54,7 +55,7 @@ class Cells:
         return [found.pop() if len(found) == 1 else pattern.TORN for found in cells]
 
     def wrong_if_kept(self, found: list[int], started: float) -> list[int]:
-        """Cells that contradict "nothing was rolled back", if everything answered was durable."""
+        """Returns the cells that contradict "nothing was rolled back", if all acknowledged writes were durable."""
         return [cell for cell in range(self.count) if found[cell] not in self._if_kept(cell, started)]
 
     def _if_kept(self, cell: int, started: float) -> set[int]:
@@ -74,6 +75,6 @@ class Cells:
         return {self.now[cell]} | {write.sequence for write in unsure}
 
     def restart(self, found: list[int]) -> None:
-        """A new round begins with what was found."""
+        """Starts a new round from the found contents."""
         self.now = found
         self.writes = {}

@@ -32,7 +32,7 @@ KILLED = 0.5
 """Share of rounds that are killed in the middle."""
 
 QUIET = 0.3
-"""Share of the killed rounds without load meanwhile: then the contents are exactly the old or the new ones."""
+"""Share of the killed rounds without load: then the contents are exactly the old or the new ones."""
 
 NEWER = 0.4
 """Share of rounds with a newer snapshot to destroy."""
@@ -43,7 +43,7 @@ READ_BYTES = 1 << 20
 
 @dataclass
 class RollbackTally(Tally):
-    """What happened."""
+    """The counts of a run."""
 
     killed: int = 0
     killed_old: int = 0
@@ -133,13 +133,13 @@ class RollbackProof:
         self.tally.pauses_ms.append(answer["pause_ms"])
         self._load(rng, rng.uniform(*LOAD_SECONDS))
         self._drain()
-        # On a busy machine a session may have sent nothing since: it hears of the rollback with its next command.
+        # On a busy host a session may have sent no command since: its next command receives the unit attention.
         for client in self._clients:
             self._write(client, rng)
         self._drain()
         told = sum(isinstance(client, IscsiClient) for client in self._clients)
         if answer["sessions_told"] != told or len(self._attended) != told:
-            raise ProofError(f"{answer['sessions_told']} of {told} sessions were told, {len(self._attended)} heard it")
+            raise ProofError(f"{answer['sessions_told']} of {told} sessions were notified, {len(self._attended)} received it")
         found = self._read()
         if wrong := self._cells.wrong_if_gone(found, started, ended):
             raise ProofError(f"cells are wrong after the rollback: {self._describe(wrong, found)}")
@@ -161,7 +161,7 @@ class RollbackProof:
         kept = self._cells.wrong_if_kept(found, started)
         gone = self._cells.wrong_if_gone(found, started, ended)
         if gone and (kept or done):
-            said = "said to be done" if done else "not answered"
+            said = "reported as done" if done else "no reply"
             raise ProofError(
                 f"neither the old nor the new contents ({said}): as old {self._describe(kept, found)}, "
                 f"as new {self._describe(gone, found)}"
@@ -179,7 +179,7 @@ class RollbackProof:
         return f"{len(wrong)} ({shown})"
 
     def _load(self, rng: random.Random, seconds: float, asks: bool = True) -> None:
-        """Writes cells with every client for a while; every answer means durable."""
+        """Writes cells with every client for a while; every acknowledged write is durable."""
         until = time.monotonic() + seconds
         while True:
             for client in self._clients:

@@ -1,4 +1,4 @@
-"""What the proofs need from any server of volumes."""
+"""The interface of a server of volumes, as the proofs need it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proof.process import Child, tree_cpu_seconds
 
 @dataclass(frozen=True)
 class VolumeSpec:
-    """A volume that a proof asks for."""
+    """A volume of a proof."""
 
     name: str
     size: int
@@ -26,7 +26,7 @@ class VolumeSpec:
     read_only: bool = False
     """Exported for reading only. Peers ignore it."""
     is_file: bool = False
-    """A file of a file system of its own stands for the volume: it is there for NFS, and for nothing else. Peers have none."""
+    """The volume is a file in a file system of its own: it is available over NFS only. Peers have none."""
 
     @property
     def synchronous(self) -> bool:
@@ -48,7 +48,7 @@ class Server(ABC):
         self.children = []
 
     def prepare(self) -> None:
-        """Makes what must exist before the first start. Optional."""
+        """Creates the state that must exist before the first start. Optional."""
 
     @abstractmethod
     def start(self) -> None:
@@ -76,19 +76,19 @@ class Server(ABC):
         return None
 
     def kill(self) -> None:
-        """SIGKILL to every process, and waits for their ends."""
+        """Sends SIGKILL to every process, and blocks until all have exited."""
         for child in self.children:
             child.kill()
         self.children.clear()
 
     def stop(self) -> None:
-        """Ends in the polite way, if the server has one."""
+        """Stops in the polite way, if the server has one."""
         for child in self.children:
             child.stop()
         self.children.clear()
 
     def audit(self) -> str:
-        """With the server stopped: what the engine's own checker finds wrong, empty when nothing."""
+        """With the server stopped: returns the findings of the engine's own checker, empty when there are none."""
         return ""
 
     def cpu_seconds(self) -> float:
@@ -100,7 +100,8 @@ class Server(ABC):
         return sum(child.rss_bytes() for child in self.children)
 
     def descriptors(self) -> list[str]:
-        """What kinds of descriptors the server's processes have open, one for each: a path, ``socket``, ``anon_inode``."""
+        """Returns the open descriptors of the server's processes, one entry for each: a path, ``socket``,
+        ``anon_inode``."""
         found = []
         for child in self.children:
             folder = f"/proc/{child.pid}/fd"

@@ -1,4 +1,5 @@
-"""Our own server: a pool on files (a mirror of two, unless told otherwise), driven by its command line as an administrator would."""
+"""Our own server: a pool on files (a mirror of two by default), driven by its command line like an administrator
+does."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from proof.servers.base import Server, VolumeSpec
 POOL = "proof"
 TARGET = "iqn.2026-01.org.example:proof"
 SHARE = "rw=127.0.0.0/8,no_root_squash,insecure"
-"""Who may use file systems."""
+"""The clients that may use file systems."""
 
 LEG_BYTES = 1 << 30
 START_SECONDS = 60.0
@@ -37,7 +38,7 @@ PARALLEL_FROM = 16
 PARALLEL_COMMANDS = 8
 KEY_BYTES = 32
 DRAINED = b"X_BULKHEAD_PROOF=drained"
-"""Told by the proof to itself: what was said before it has been read."""
+"""Sent by the proof to itself: all earlier messages have been read when it arrives."""
 
 
 def program() -> Path:
@@ -49,13 +50,13 @@ def program() -> Path:
 
 
 ZDB_COMPLAINT = re.compile(r"got error|error counts|leaked space|unreachable|!= alloc|mismatch|corrupt|damaged|assert", re.I)
-"""How zdb words what it finds; its progress and its good news use none of these."""
+"""The wording of zdb's findings; its progress and its good results contain none of these."""
 
 
 class ReadySocket:
-    """Listens where systemd would: the server tells READY=1 (sd_notify) when clients may come.
+    """Listens instead of systemd: the server sends READY=1 (sd_notify) when clients may connect.
 
-    Everything that comes is read at once, as systemd does.
+    All messages are read at once, as by systemd.
     """
 
     def __init__(self) -> None:
@@ -79,15 +80,15 @@ class ReadySocket:
                 self._ready.set()
 
     def drain(self) -> None:
-        """Forgets what earlier processes said."""
+        """Discards the messages of earlier processes."""
         self._drained.clear()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
             own.sendto(DRAINED, self.path)
         if not self._drained.wait(START_SECONDS):
-            raise ProofError("what servers tell is not read any more")
+            raise ProofError("messages of servers are not read any more")
 
     def wait(self, child: Child, seconds: float) -> None:
-        """Returns at READY=1; raises when the process ends or takes longer."""
+        """Returns at READY=1; raises when the process exits or the time is over."""
         deadline = time.monotonic() + seconds
         while not self._ready.wait(0.1):
             child.require_alive()
@@ -118,7 +119,7 @@ class Bulkhead(Server):
         super().__init__(scratch, volumes)
         self.program = binary or program()
         self.directory = scratch / "pool"
-        # Devices that are there, with group words, in the place of files that are made.
+        # Existing devices, with group words, instead of created files.
         self._layout = layout
         self.legs = [self.directory / f"leg{index}.img" for index in range(leg_count)]
         self.fault_file = scratch / "leg-faults"
@@ -142,7 +143,7 @@ class Bulkhead(Server):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What commands need to find this pool and its server."""
+        """Returns the environment with which commands find this pool and its server."""
         return dict(self._env)
 
     def command(self, *words: str) -> str:
@@ -156,7 +157,7 @@ class Bulkhead(Server):
         self._say = None
 
     def try_command(self, *words: str, seconds: float = COMMAND_SECONDS) -> Outcome:
-        """Runs ``bulkhead WORDS``, however it ends."""
+        """Runs ``bulkhead WORDS``, and returns its outcome even if it fails."""
         return run([self.program, *words], seconds, env=self._env)
 
     def prepare(self) -> None:
@@ -172,7 +173,7 @@ class Bulkhead(Server):
             for lun, volume in enumerate(self.volumes):
                 self._create(volume, lun)
         else:
-            # Each change waits for a commit of the pool; several at a time share one.
+            # Each change blocks until a commit of the pool; several concurrent changes share one.
             with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool:
                 list(pool.map(self._create, self.volumes, range(len(self.volumes))))
         self.stop()
@@ -192,13 +193,13 @@ class Bulkhead(Server):
         shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
         key = ["--key-format", "raw", "--key-location", f"file://{self._key}"] if self._key else []
         if volume.is_file:
-            # What volumes are below is a file system. What the pool has is inherited.
+            # The parent of volumes is a file system. Volumes inherit the properties of the pool.
             self.command("volume", "create", f"{dataset}/pad", "--size", "1M", "--sparse", "--parents")
             self.command("volume", "set", POOL, f"sharenfs={SHARE}")
             return
         self.command("volume", "create", dataset, *shape, *properties, *key)
         only = ["--read-only"] if volume.read_only else []
-        # With a write cache, so that what was not flushed can be lost, and the proofs can tell the difference.
+        # With a write cache, so that unflushed data can be lost, and the proofs can tell the difference.
         self.command("target", "map", TARGET, dataset, "--lun", str(lun), "--write-cache", "on", *only)
         self.command("nbd", "export", dataset, "--name", volume.name, *only)
 
@@ -263,7 +264,7 @@ def write_out(file: BinaryIO) -> None:
 
 
 def zdb_findings(outcome: Outcome) -> str:
-    """What ``zdb -bcc`` complains about; empty when the pool is sound."""
+    """Returns the complaints of ``zdb -bcc``; empty when the pool is sound."""
     text = outcome.output
     if not outcome.ok:
         return f"zdb ended with {outcome.status}: {text.strip()[-1500:]}"
@@ -315,8 +316,8 @@ class MirrorFaults(legs.LegFaults):
             legs.truncate(self._leg, rng)
 
     def start_without(self, refusal: ProofError) -> None:
-        # The server was killed before it could write down that the leg had failed: the other leg alone cannot tell that
-        # it is the newer one. An administrator can, and does what the refusal says.
+        # The server was killed before it could record that the leg had failed: the labels of the other leg alone do not
+        # prove that it is the newer one. An administrator can confirm that, as the refusal describes.
         words = str(refusal)
         other = next(leg for leg in self._server.legs if leg != self._leg)
         if CONFIRM not in words or str(self._leg) not in words or str(other) in words:
@@ -339,7 +340,7 @@ class MirrorFaults(legs.LegFaults):
             os.truncate(leg, LEG_BYTES)
         left: list[str] = []
         for _ in range(SCRUBS_MAX):
-            # A scrub repairs what the last one could not reach while a leg was coming back.
+            # A scrub repairs the blocks that the last one could not reach while a leg was returning.
             server.command("pool", "clear", POOL)
             server.command("pool", "scrub", POOL, "--wait")
             left = unhealthy_devices(server.status()) + _unfinished_scrub(server.status())
@@ -349,7 +350,7 @@ class MirrorFaults(legs.LegFaults):
         return [f"not healed by {SCRUBS_MAX} scrubs: {words}" for words in left]
 
     def summary(self) -> str:
-        """What was done to the legs."""
+        """Returns the faults of the legs."""
         strikes = ", ".join(f"{count} x {kind}" for kind, count in self.struck.items() if count)
         return (
             f"one leg at a time: {strikes}; {self.damage_seen} scrubs found damage and repaired it; "
@@ -365,7 +366,7 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def unhealthy_devices(status: dict[str, object]) -> list[str]:
-    """Every device that is not ONLINE or counts errors, in the answer of ``pool status --json``."""
+    """Returns every device that is not ONLINE or counts errors, from ``pool status --json``."""
     found: list[str] = []
     queue = list(_members(status, "devices"))
     while queue:
@@ -382,7 +383,8 @@ def unhealthy_devices(status: dict[str, object]) -> list[str]:
 
 
 def _unfinished_scrub(status: dict[str, object]) -> list[str]:
-    """A resilver looks only at what a leg is known to have missed: only a whole scrub counts."""
+    """Returns why a scrub is not finished. A resilver reads only the data that a leg is known to have missed, so
+    only a whole scrub counts."""
     scan = status["scan"]
     if isinstance(scan, dict) and (scan["function"], scan["state"]) == ("scrub", "finished"):
         return []

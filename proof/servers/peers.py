@@ -1,4 +1,4 @@
-"""tgt, nbdkit and qemu-nbd on plain files: what ours is compared with."""
+"""tgt, nbdkit and qemu-nbd on plain files: the peers of our server."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Nbdkit(_NbdFileServer):
 
 
 class QemuNbd(_NbdFileServer):
-    """qemu-nbd, many clients allowed, with the host's cache as the others have."""
+    """qemu-nbd, many clients allowed, with the host's cache like the other peers."""
 
     name = "qemu-nbd"
     programs = ("qemu-nbd",)
@@ -177,7 +177,7 @@ class _OnePlace(_NbdFileServer):
 
 
 class NbdkitUncached(_OnePlace):
-    """nbdkit that drops from the page cache what it has answered: it has no direct I/O."""
+    """nbdkit that drops the data of each reply from the page cache: it has no direct I/O."""
 
     name = Nbdkit.name
     programs = Nbdkit.programs

@@ -2,7 +2,7 @@
 
 Two heads in the lab. ``qemu-io`` writes over iSCSI and over NBD, each by one address, durably and one write at a time,
 with no setting but NBD's ``reconnect-delay``. No write may fail, all are read back, and the longest time between two
-answers is told for each fault.
+replies is reported for each fault.
 """
 
 from __future__ import annotations

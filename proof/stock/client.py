@@ -44,7 +44,7 @@ class StockClient:
         self._thread.start()
 
     def take_longest(self) -> float:
-        """The longest time between two answers since this was last asked, in seconds."""
+        """Returns the longest time between two replies since the last call, in seconds."""
         with self._lock:
             longest = max(self._longest, time.monotonic() - self._last)
             self._longest = 0.0
@@ -58,18 +58,18 @@ class StockClient:
         while self.writes < goal:
             self._complain()
             if time.monotonic() > deadline:
-                raise ProofError(f"{self.name}: no answer for {seconds:g} s")
+                raise ProofError(f"{self.name}: no reply for {seconds:g} s")
             time.sleep(0.01)
 
     def finish(self) -> int:
-        """Ends the writes and reads all back; returns how many there were."""
+        """Stops the writes and reads all blocks back; returns how many there were."""
         self._ended.set()
         self._thread.join(ANSWER_SECONDS)
         self._complain()
         for slot, pattern in self._acknowledged.items():
             answer = self._ask(f"read -P {pattern} {slot * BLOCK} {BLOCK}")
             if "read 4096/4096" not in answer or "failed" in answer:
-                raise ProofError(f"{self.name}: block {slot} is not what was written: {answer}")
+                raise ProofError(f"{self.name}: block {slot} differs from the written data: {answer}")
         self._process.kill()
         self._process.wait()
         return self.writes
@@ -106,7 +106,7 @@ class StockClient:
         return self._hear()
 
     def _hear(self) -> str:
-        """What it says until it takes the next command."""
+        """Returns the output before the next command."""
         stdout = self._process.stdout
         assert stdout is not None
         while PROMPT not in self._heard:

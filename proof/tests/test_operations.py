@@ -46,7 +46,7 @@ class OperationsTest(unittest.TestCase):
             judged(HALF)
 
     def test_what_was_said_to_be_done_must_be(self) -> None:
-        with self.assertRaisesRegex(ProofError, "said to be done"):
+        with self.assertRaisesRegex(ProofError, "reported as done"):
             judged(BEFORE, said_done=True)
 
     def test_asking_again_must_complete_it(self) -> None:
