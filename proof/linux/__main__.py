@@ -31,15 +31,15 @@ SERVER_MEMORY_MIB = 1024
 ROUNDS = 6
 """Each fault of two kernels once."""
 FILES_ROUNDS = 2
-"""In the second the kernel reads what we replayed in the first."""
+"""In the second round the kernel reads the files that we replayed in the first."""
 PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
 MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench")
-"""Only if they are asked for: they take long where the guest's processor is emulated."""
+"""Run only on request: they are slow where the guest's processor is emulated."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.linux", description="A real Linux initiator in a virtual machine judges the server.")
-    parser.add_argument("--minutes", type=float, default=0, help="go on killing the server until so much time has passed")
+    parser.add_argument("--minutes", type=float, default=0, help="continue to kill the server for this many minutes")
     parser.add_argument("--only", choices=(*PARTS, *MORE_PARTS), action="append", help="only this part; may be repeated")
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
     parser.add_argument("--rounds", type=int, help=f"faults of two kernels, on either kind of disks ({ROUNDS}); logs of files left and replayed, each way ({FILES_ROUNDS}); runs of filebench (1)")
@@ -53,7 +53,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _reason_to_skip() -> str:
-    """Why this machine cannot run a guest; empty when it can."""
+    """Returns why this host cannot run a guest; empty when it can."""
     if missing := missing_programs(root.NEEDED):
         return f"not installed: {', '.join(missing)} (scripts/deps.sh linux)"
     if os.geteuid() != 0 or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
@@ -122,7 +122,7 @@ def _shares(trial: Trial, machine: Machine, server: PortalServer) -> None:
 
 
 def _kerberos(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
-    """The part whose guest, users and server are of a realm of Kerberos."""
+    """The part with a guest, users and a server of a Kerberos realm."""
     if reason := kerberos.reason_to_skip():
         trial.skip("kerberos", reason)
         return
@@ -148,12 +148,12 @@ def _tickets(trial: Trial, users: kerberos.Kerberos) -> None:
     for version in kerberos.VERSIONS:
         trial.step(f"kerberos: version {version}, server killed", partial(users.killed, version), expected=lost)
     trial.step("kerberos: tickets renewed", users.renewed, expected=lost)
-    trial.step("kerberos: a ticket ends", users.expired, expected=lost)
+    trial.step("kerberos: a ticket expires", users.expired, expected=lost)
     trial.step("kerberos: a wrong clock", users.clock, expected=lost)
 
 
 def _tls(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
-    """The part whose guest has a newer kernel, which knows RPC with TLS."""
+    """The part with a newer kernel in the guest, which supports RPC with TLS."""
     folder = scratch / "tls"
     folder.mkdir()
     server = tls.server_of(folder)
@@ -179,7 +179,7 @@ def _fencing(trial: Trial, machine: Machine) -> None:
     refused = kernel_log.RESERVED
     trial.step("two heads, shared disks", fencing.log_in, essential=True)
     trial.step("disks reserved", fencing.claim, expected=refused, essential=True)
-    trial.step("taken from a head that goes on writing", fencing.take_from_the_living, expected=refused, essential=True)
+    trial.step("taken from a head that still writes", fencing.take_from_the_living, expected=refused, essential=True)
     trial.step("taken from a frozen head that wakes up", fencing.take_from_the_frozen, expected=refused, essential=True)
     trial.step("disks given back", fencing.give_back, expected=refused, essential=True)
     trial.step("heads log out", fencing.log_out)
@@ -196,7 +196,7 @@ def _drills(trial: Trial, appliance: Appliance, machine: Machine) -> None:
 
 
 def _one_server(parts: Sequence[str], trial: Trial, scratch: Path, image: root.GuestImage, minutes: float) -> None:
-    """The parts whose guest meets one server, on two portals."""
+    """The parts with one server, on two portals."""
     if "fencing" in parts:
         image = luggage.pack(scratch, image, {"bulkhead": program(), "zdb": Path(checked(["which", "zdb"], 10).strip())})
     machine = Machine(scratch, image)
@@ -211,7 +211,7 @@ def _one_server(parts: Sequence[str], trial: Trial, scratch: Path, image: root.G
 
 
 def _two_heads(trial: Trial, scratch: Path, image: root.GuestImage, profile: str) -> None:
-    """The part whose guest meets the appliance."""
+    """The part with the appliance."""
     appliance = Appliance(profile)
     try:
         took = appliance.up()
@@ -232,7 +232,7 @@ def _two_heads(trial: Trial, scratch: Path, image: root.GuestImage, profile: str
 
 
 def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
-    """The part whose guest has ZFS in its kernel, and our server beside it."""
+    """The part with ZFS in the guest's kernel, and our server in the same guest."""
     started = time.monotonic()
     built = modules.kernel_zfs(image)
     print(f"kernel ZFS: modules ready after {time.monotonic() - started:.0f} s")
@@ -247,7 +247,7 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         trial.step("our streams, received by the kernel", pools.send_ours, expected=known, essential=True)
         trial.step("the kernel's streams, received by us", pools.send_theirs, expected=known)
         trial.step("our log, left by a kill", pools.leave_our_log, expected=lost, essential=True)
-        trial.step("the kernel takes our pool over", pools.kernel_takes_over, expected=known, essential=True)
+        trial.step("the kernel imports our pool", pools.kernel_takes_over, expected=known, essential=True)
         trial.step("the kernel's log, left by a power cut", pools.leave_their_log, expected=known, essential=True)
         machine.power_off()
         machine = Machine(scratch, image, disks=disks)
@@ -260,7 +260,7 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
 
 
 def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, rounds: int, logs: int, parts: Sequence[str]) -> None:
-    """The parts whose guest has ZFS in its kernel, and our files on its disk."""
+    """The parts with ZFS in the guest's kernel, and our files on its disk."""
     seed = seed or random.SystemRandom().randrange(1, 1 << 31)
     print(f"files: seed {seed}")
     image = luggage.pack(scratch, image, kernel_files.programs(scratch), modules.kernel_zfs(image))
@@ -293,7 +293,7 @@ def _foreign_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: 
 
 
 def _kernel_replays(trial: Trial, machine: Machine, what: str, enter: Callable[[Machine], str], replays: Callable[[], str]) -> None:
-    """In a machine that is off again afterwards."""
+    """Runs in a virtual machine that is off again afterwards."""
     known = kernel_zfs.STARTED
     try:
         _boot(trial, machine)
@@ -325,7 +325,8 @@ def _many_logs(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_
 
 
 def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, files: kernel_files.KernelFiles, rounds: int) -> None:
-    """Trees that each reads; in each round each replays the log of the other, and the kernel reads what we replayed before."""
+    """Trees that each side reads; in each round each replays the log of the other, and the kernel reads the files
+    that we replayed before."""
     trial.judged("files: we write", files.we_write, essential=True)
     known = kernel_zfs.STARTED
     for number in range(max(rounds, 1)):
@@ -334,12 +335,12 @@ def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_
             _boot(trial, machine)
             trial.step("files: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)
             if number == 0:
-                trial.step("files: the kernel reads what we wrote", files.kernel_reads, expected=known, essential=True)
+                trial.step("files: the kernel reads our files", files.kernel_reads, expected=known, essential=True)
             if not rounds:
                 return
             if number == 0:
                 trial.step("files: the kernel writes", files.kernel_writes, expected=known, essential=True)
-                trial.judged("files: we read what the kernel wrote", files.we_read, essential=True)
+                trial.judged("files: we read the kernel's files", files.we_read, essential=True)
             trial.judged("files: our log, left by a kill", files.we_leave_a_log, essential=True)
             trial.step("files: the kernel replays our log", files.kernel_replays, expected=known, essential=True)
             trial.step("files: the kernel's log, left by a power cut", files.kernel_leaves_a_log, expected=known, essential=True)
@@ -377,7 +378,7 @@ def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: in
 
 
 def _judges(trial: Trial, scratch: Path, image: root.GuestImage, equipment: judges.Equipment, arguments: argparse.Namespace) -> None:
-    """The part whose guest has judges of files over NFS, and the kernel's server beside ours."""
+    """The part with judges of files over NFS in the guest, and the kernel's server next to ours."""
     seed = arguments.seed or random.SystemRandom().randrange(1, 1 << 31)
     image = judges.pack(scratch, image, equipment.programs)
     machine = Machine(scratch, image, disks=[judges_disk.copy_of(equipment.disk, scratch)])
@@ -391,7 +392,7 @@ def _judges(trial: Trial, scratch: Path, image: root.GuestImage, equipment: judg
 
 
 def _filebench(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, built: filebench.Built, arguments: argparse.Namespace) -> None:
-    """The part that measures. The sides take turns, and the next round begins with another one."""
+    """The part that measures. The sides alternate, and each round starts with a different side."""
     image = luggage.pack(scratch, image, {}, [built.archive])
     machine = Machine(scratch, image, disks=[judges_disk.copy_of(disk, scratch)])
     server = filebench.Ours(scratch)
@@ -479,7 +480,7 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     image = root.guest_image()
     print(f"guest: Linux {image.release}, ready after {time.monotonic() - started:.0f} s")
-    # The networks of the proof lead nowhere: what is downloaded is there before.
+    # The networks of the proof have no route to the outside: downloads are finished before.
     if any(part.startswith(("kernel-zfs", "files")) for part in parts):
         modules.kernel_zfs(image)
     if "tls" in parts:

@@ -32,15 +32,15 @@ NETWORKS = (
     StorageNetwork("linux1", "10.77.1.100", "10.77.1.200", "52:54:00:77:01:c8", "10.77.1.0/24"),
     StorageNetwork("linux2", "10.77.2.100", "10.77.2.200", "52:54:00:77:02:c8", "10.77.2.0/24"),
 )
-"""The addresses of the pool, and those of the guest beside them."""
+"""The addresses of the pool, and those of the guest in the same networks."""
 
 
 class LabIncapable(ProofError):
-    """This machine cannot hold a lab."""
+    """This host cannot run a lab."""
 
 
 class Appliance:
-    """A pair of heads, and what an operator types at them."""
+    """A pair of heads, and the commands of an operator on them."""
 
     def __init__(self, profile: str):
         self._program = program()
@@ -65,7 +65,7 @@ class Appliance:
         return time.monotonic() - started
 
     def down(self) -> None:
-        """Ends the lab; nothing of it is left."""
+        """Stops the lab and removes it."""
         run([self._program, "lab", "down", "--dir", self._labs], COMMAND_SECONDS)
         shutil.rmtree(self._labs, ignore_errors=True)
 
@@ -140,7 +140,7 @@ class Appliance:
         return pool.get("head") if pool.get("addresses_up") == pool.get("addresses") else None
 
     def settle(self) -> str:
-        """Waits until all is well; returns the head that serves the pool."""
+        """Blocks until all is well; returns the head that serves the pool."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while not (head := self._well()):
             if time.monotonic() > deadline:

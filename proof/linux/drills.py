@@ -1,4 +1,4 @@
-"""The appliance's faults as a real Linux initiator with two paths lives through them."""
+"""The drills of the appliance, as seen by a real Linux initiator with two paths."""
 
 from __future__ import annotations
 

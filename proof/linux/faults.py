@@ -53,7 +53,7 @@ class Faults:
         return f"{words} (both paths given up before the start; server back after {served:.1f} s)"
 
     def restarted(self) -> str:
-        """A clean stop tells the initiator, exports the pool; the next start takes over."""
+        """A clean stop notifies the initiator and exports the pool; the next start takes over."""
         job = self._write()
         self._server.stop()
         served = self._server.restart()
@@ -62,7 +62,7 @@ class Faults:
         return f"{words} (server back after {served:.1f} s)"
 
     def path_cut(self) -> str:
-        """One network swallows everything: the other path carries on alone until it is back."""
+        """One network drops all packets: the other path serves alone until it is restored."""
         job = self._write()
         NETWORKS[0].unplug()
         try:

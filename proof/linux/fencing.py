@@ -1,7 +1,7 @@
 """Two heads in the guest share disks, each by a session of its own: the disks have to keep the loser out.
 
-The guest is both heads. Each logs in under a name of its own and so is an initiator of its own to the disks: what one of
-them registers, reserves or may write, the other does not. On one machine only the disks, neither locks nor the cluster, can tell
+The guest is both heads. Each logs in under a name of its own and so is an initiator of its own to the disks: one of them
+registers, reserves or may write, and the other does not. On one host only the disks, neither locks nor the cluster, can tell
 the two apart, for each has its own device nodes.
 """
 
@@ -18,11 +18,11 @@ from proof.linux.target import HEADS, INITIATOR, SHELF, SHELF_DISKS
 POOL = "shared"
 LEFT, RIGHT = tuple(HEADS)
 OWNERSHIP_LOST = 8
-"""What a server ends with when it lost its pool."""
+"""Exit code of a server that lost its pool."""
 KEY_PREFIX = 0x42554C4B
 HOST_IDS = {LEFT: 0x0A, RIGHT: 0x0B}
 FROZEN_SECONDS = 2.0
-"""Longer than a server that runs ever looks away from the clock."""
+"""Longer than the interval in which a running server checks the clock."""
 
 
 def key(head: str) -> str:
@@ -31,7 +31,7 @@ def key(head: str) -> str:
 
 
 class Fencing:
-    """One pool on two disks, and two heads who may both reach them."""
+    """One pool on two disks, and two heads that can both reach them."""
 
     def __init__(self, machine: Machine):
         self._machine = machine
@@ -70,7 +70,7 @@ class Fencing:
         return f"{len(HEADS)} initiators, {len(SHELF_DISKS)} disks that both see"
 
     def _ask(self, disk: str, what: str) -> str:
-        # A unit attention that tells of what others did comes first.
+        # A unit attention about actions of the other head comes first.
         return self._machine.run(f"sg_turs {disk} >/dev/null 2>&1 || true; sg_persist -n --in --read-{what} {disk}")
 
     def _keys(self, lun: int = 0) -> list[str]:
@@ -78,17 +78,18 @@ class Fencing:
         return sorted({word for word in shown.split() if word.startswith("0x") and len(word) > 10})
 
     def _require_held(self, head: str) -> None:
-        """Only ``head`` is registered on every disk, and the reservation is one that shuts others out."""
+        """Only ``head`` is registered on every disk, and the reservation refuses the writes of unregistered
+        initiators."""
         for lun in range(len(SHELF_DISKS)):
             found = self._keys(lun)
-            require(found == [key(head)], f"disk {lun} knows the keys {found}, not just {key(head)} of {head}")
+            require(found == [key(head)], f"disk {lun} has the keys {found}, not just {key(head)} of {head}")
             shown = self._ask(f"/dev/{head}/disk{lun}", "reservation")
             require("Write Exclusive, registrants only" in shown and key(head) in shown, f"disk {lun} is not reserved by {head}:\n{shown}")
 
     # ------------------------------------------------------------------ the heads
 
     def _require_lost(self, head: str) -> float:
-        """The server of ``head`` ends by itself, as one that lost its pool; returns the seconds that it took."""
+        """The server of ``head`` exits by itself, with the code of a lost pool; returns after how many seconds."""
         since = time.monotonic()
         status = self._heads[head].status()
         log = self._heads[head].log()
@@ -100,7 +101,7 @@ class Fencing:
         return f"fio --ioengine=nbd --uri='nbd+unix:///v?socket=/run/{head}/nbd' --output-format=json {words}"
 
     def _keep(self, head: str, part: int) -> None:
-        """Writes what must be there after every takeover, and flushes it."""
+        """Writes data that must exist after every takeover, and flushes it."""
         words = f"--name=kept{part} --rw=write --bs=64k --offset={part * 4}m --size=4m --end_fsync=1 --verify=crc32c --do_verify=0 --verify_state_save=0"
         fio_report(self._machine.run(self._fio(head, words)))
 
@@ -110,7 +111,7 @@ class Fencing:
             fio_report(self._machine.run(self._fio(head, words)))
 
     def _load(self, head: str) -> Job:
-        """Writes that go on until their server ends; returns once they reach the disks."""
+        """Starts writes that run until their server exits; returns once they reach the disks."""
         written = f"awk '{{ print $5 }}' /sys/block/$(basename $(readlink -f /dev/{head}/disk0))/stat"
         before = int(self._machine.run(written))
         job = self._machine.start(self._fio(head, f"--name=load --rw=randwrite --bs=4k --offset=32m --size=16m --iodepth=4 --fsync=8 --time_based --runtime={START_SECONDS:g}"), START_SECONDS)
@@ -143,7 +144,7 @@ class Fencing:
         return f"left serves after {took:.1f} s, key {key(LEFT)}, write exclusive, registrants only; a stranger's write: RESERVATION CONFLICT; no proof, no import"
 
     def take_from_the_living(self) -> str:
-        """The fence lied: the head that is said to be off goes on writing."""
+        """A wrong fence confirmation: the head that is reported as off still writes."""
         load = self._load(LEFT)
         before = self._conflicts()
         took = self._heads[RIGHT].serve(POOL, f"--claims reservations --fenced-owner {LEFT}")
@@ -154,10 +155,10 @@ class Fencing:
         self._require_held(RIGHT)
         self._verify(RIGHT, 1)
         self._keep(RIGHT, 1)
-        return f"right serves after {took:.1f} s; {conflicts} refusals, left ended with {OWNERSHIP_LOST} {ended:.1f} s later; what left acknowledged is there"
+        return f"right serves after {took:.1f} s; {conflicts} refusals, left exited with {OWNERSHIP_LOST} {ended:.1f} s later; its acknowledged writes are there"
 
     def take_from_the_frozen(self) -> str:
-        """The head that is said to be off stood still, and wakes up."""
+        """The head that is reported as off was paused, and resumes."""
         load = self._load(RIGHT)
         self._heads[RIGHT].signal("STOP")
         frozen = time.monotonic()

@@ -1,6 +1,6 @@
 """Filebench in the guest, through Linux's own NFS client: our server, nfs-ganesha and the kernel's own server, one after the other.
 
-The guest's processor is slow, and it is all that the client has. So a figure says something beside another one of the same run only.
+The guest's processor is slow, and the client has no other. So a figure is comparable only with figures of the same run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ARCHIVE = "filebench.tar"
 MOUNT = "/mnt/filebench"
 LOAD = f"{MOUNT}/load"
 TOLD, GO = "/run/filebench.told", "/run/filebench.go"
-"""Pipes: what was done, and that the load may begin."""
+"""Pipes: the results of the load, and the signal that starts it."""
 SCRIPT, SAID, PROCESSES = "/run/filebench.f", "/run/filebench.out", "/run/filebench.pid"
 GANESHA_PORT = 2050
 TOOLS = ("libtoolize", "aclocal", "autoheader", "automake", "autoconf", "flex", "bison")
@@ -52,26 +52,26 @@ PERSONALITIES: Mapping[str, Mapping[str, object]] = {
     "randomread": {"filesize": "100m", "directio": 1},
     "randomwrite": {"filesize": "100m", "directio": 1},
 }
-"""And what of each is otherwise than in its file. The guest has no memory for more: a thread takes 10 MiB. Without ``directio`` the guest's page
-cache would be measured, in which the file has room."""
+"""The settings of each that differ from its file. The guest has no memory for more: a thread uses 10 MiB. Without
+``directio`` the guest's page cache would be measured, because the file fits into it."""
 OURS, GANESHA, KERNEL = "ours", "ganesha", "knfsd"
 SIDES: Mapping[str, tuple[str, str]] = {
     OURS: (f"{NETWORKS[0].server}:/{POOL}/{SHARE}", "vers=4.2"),
     GANESHA: (f"{NETWORKS[0].server}:/{Ganesha.path}", f"vers=4.2,port={GANESHA_PORT}"),
     KERNEL: ("127.0.0.1:/", "vers=4.2"),
 }
-"""What is mounted, and how."""
+"""The source of the mount, and its options."""
 SUMMARY = re.compile(r"IO Summary:\s+(\d+) ops\s+([\d.]+) ops/s")
 STOPPED_EARLY = "Run stopped early"
 WHY_MISSING = (
-    f"FILEBENCH=FOLDER says where a checkout of filebench is (commit {COMMIT} was tried); "
-    f"{', '.join(TOOLS)} build it, and nfs-ganesha stands beside us (scripts/deps.sh linux)"
+    f"FILEBENCH=DIRECTORY is a checkout of filebench (commit {COMMIT} was tried); "
+    f"{', '.join(TOOLS)} build it, and nfs-ganesha is the peer (scripts/deps.sh linux)"
 )
 
 
 @dataclass(frozen=True)
 class Built:
-    """The installed program as an archive, and its personalities."""
+    """The installed binary as an archive, and its personalities."""
 
     archive: Path
     workloads: Path
@@ -104,7 +104,7 @@ tar -c -C "$1/out" -f "$1/new.tar" .; cd "$1"; rm -rf src out; mv new.tar {ARCHI
 
 
 class Ours(PortalServer):
-    """A pool on one file, as in the other comparisons. Filebench writes zeroes: they are stored, as by the others."""
+    """A pool on one file, as in the other comparisons. Filebench writes zeroes: they are stored, like by the peers."""
 
     def __init__(self, scratch: Path):
         super().__init__(scratch, **{**LIKE_THE_PEERS, "leg_bytes": LEG_BYTES})
@@ -122,7 +122,8 @@ def ganesha(scratch: Path) -> Ganesha:
 
 
 def adapted(text: str, settings: Mapping[str, object]) -> str:
-    """A personality with these settings. When its files are made it says so and waits, so that they are not measured."""
+    """Returns a personality with these settings. When its files are created it reports that and pauses, so that they
+    are not measured."""
     for name, value in {"dir": LOAD, **settings}.items():
         text, found = re.subn(rf"^set \${name}=.*$", f"set ${name}={value}", text, flags=re.MULTILINE)
         require(found == 1, f"the personality has no ${name}")
@@ -146,7 +147,7 @@ class Figure:
     personality: str
     per_second: float
     cpu_us: float | None = None
-    """Of the server, for each operation. The kernel's server has no process whose time could be read."""
+    """Of the server, for each operation. The kernel's server has no process with a readable CPU time."""
 
 
 @dataclass
@@ -183,7 +184,7 @@ def _ratio(sides: Mapping[str, Sequence[float]]) -> str:
 
 
 class Filebench:
-    """The program in the guest."""
+    """Filebench in the guest."""
 
     def __init__(self, machine: Machine, judges: Judges, built: Built, servers: Mapping[str, Server]):
         self._machine, self._judges, self._built, self._servers = machine, judges, built, servers
@@ -206,7 +207,8 @@ class Filebench:
         return f"filebench, {RUN_SECONDS} s for each run"
 
     def look_at_idle_servers(self) -> str:
-        """What they use of a processor without clients: the guest asks so little that it would show in each operation."""
+        """Measures the CPU use of servers without clients: the guest sends so few requests that it would show in
+        each operation."""
         before = {side: server.cpu_seconds() for side, server in self._servers.items()}
         time.sleep(IDLE_SECONDS)
         self._idle = {side: (server.cpu_seconds() - before[side]) / IDLE_SECONDS for side, server in self._servers.items()}
@@ -247,12 +249,13 @@ class Filebench:
         )
 
     def _leave(self) -> None:
-        """Ends what still runs, and removes its files."""
+        """Kills the remaining processes, and removes their files."""
         end = f"[ ! -e {PROCESSES} ] || kill -9 -- -$(cat {PROCESSES}) 2>/dev/null || true; rm -f {PROCESSES} /tmp/filebench-shm-*"
         self._machine.run(f"{end}; rm -rf {LOAD}; umount {MOUNT}", STEP_SECONDS)
 
     def _used(self, side: str) -> float:
-        """Seconds of the server's processor so far, beyond what it uses while idle. What was postponed is waited for: it belongs to the writes."""
+        """Returns the seconds of the server's CPU so far, beyond its use while idle. Blocks until postponed work is
+        done: it belongs to the writes."""
         if side not in self._servers:
             return 0.0
         time.sleep(COMMIT_SECONDS)

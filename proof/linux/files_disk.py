@@ -1,4 +1,4 @@
-"""The disk on which our program and the guest's kernel have a pool, one after the other."""
+"""The disk on which our process and the guest's kernel have a pool, one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from proof.runtime import at_exit
 
 NAME = "files"
 DISK_BYTES = 16 << 30
-"""Sparse. Where a pool might become full by what many file systems have in memory, transaction groups end early."""
+"""Sparse. Where a pool might become full of data that many file systems have in memory, transaction groups close
+early."""
 STEP_SECONDS = 60.0
 
 
@@ -17,7 +18,7 @@ class FilesDisk:
     """A sparse file. A kernel opens no pool that was made on a file: it is a block device for us, too."""
 
     def __init__(self, scratch: Path, name: str = "files-disk"):
-        """``name`` is its own on this machine. A guest sees all of them by one."""
+        """``name`` is unique on this host. A guest sees all of them under one name."""
         home = scratch / name
         self.folder = home / "device"
         """Has the device while it is attached, and nothing else."""
@@ -27,19 +28,19 @@ class FilesDisk:
         self.empty()
 
     def empty(self) -> None:
-        """Nothing of what it had is left."""
+        """Removes all of its contents."""
         with self.path.open("wb") as file:
             file.truncate(DISK_BYTES)
 
     def attach(self) -> None:
-        """It is a device of this machine."""
+        """Attaches it as a device of this host."""
         if not self._device:
             self._device = checked(["losetup", "--find", "--show", "--direct-io=on", self.path], STEP_SECONDS).strip()
             self._forget = at_exit(self.detach)
             (self.folder / NAME).symlink_to(self._device)
 
     def detach(self) -> None:
-        """What this machine has in memory for the device is in the file then, and nothing of it is known any more."""
+        """Writes this host's cached data of the device to the file, and drops the cache."""
         if self._device:
             checked(["losetup", "--detach", self._device], STEP_SECONDS)
             (self.folder / NAME).unlink()

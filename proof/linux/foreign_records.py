@@ -1,6 +1,8 @@
-"""Records that kernels of other systems leave: creations with flags and with access control lists, and what Linux's leaves of projects.
+"""Records that kernels of other systems leave: creations with flags and with access control lists, and the project
+records of Linux.
 
-Linux's kernel replays them on one disk, and we on a copy. What both have made is compared, by our program and by ``zdb``.
+Linux's kernel replays them on one disk, and we on a copy. The results of both are compared, by our process and by
+``zdb``.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ HIDDEN, IMMUTABLE, OFFLINE, PROJECT_INHERITS, PROJECT = 0x10, 0x40, 0x8000, 0x20
 """Flags and the like, as a record has them (``XAT0_*``)."""
 SET_OPTIONS = 1 << 31
 FLAG_PROJECT, FLAG_AUTO_INHERIT = 0x800000000000, 0x40
-"""Of an object: it has a place for a project, and nobody reads the other. A kernel gives each new file the one, with the project 0 in it, and each new directory the other."""
+"""Flags of an object: the first means that it has a project field, and the second is never read. A kernel sets the
+first, with the project 0, on each new file, and the second on each new directory."""
 FLAG_HIDDEN, FLAG_INHERITS = 0x200000000, 0x400000000000
 OF_CREATION = {"/with-flags": FLAG_HIDDEN, "/with-both": FLAG_HIDDEN, "/folder-with-both": FLAG_INHERITS}
-"""What came with a creation. Linux's kernel, which logs none of this, drops it; we keep it, as those do that log it."""
+"""Flags that came with a creation. Linux's kernel, which logs none of them, drops them; we retain them, like the
+systems that log them."""
 OWNER, GROUP, EVERYONE, ALLOW, DENY = 0x1000, 0x2040, 0x4000, 0, 1
 PASSED_ON = 0x3
 LISTED = ("/with-list", "/with-both", "/folder-with-list", "/folder-with-both", "/folder-with-list/inside")
@@ -45,7 +49,7 @@ def _options(which: int, values: int = 0, project: int = 0) -> bytes:
 
 
 def _list(passes_on: int) -> tuple[bytes, bytes]:
-    """What stands before a list, and the list, filled up."""
+    """Returns the header of a list, and the list, padded."""
     entries = ((4711, 0x1, passes_on, DENY), (0xFFFFFFFF, 0x1E01BF, OWNER, ALLOW), (0xFFFFFFFF, 0x120089, GROUP, ALLOW), (0xFFFFFFFF, 0x120081, EVERYONE, ALLOW))
     listed = b"".join(struct.pack("<IIHH", *entry) for entry in entries)
     return _words(len(entries), 0, 0, len(listed), 0), listed.ljust(-(-len(listed) // 8) * 8, b"\0")
@@ -83,7 +87,7 @@ def _records(root: int, plain: int, listed: int, fresh: int) -> list[tuple[int, 
 
 @dataclass(frozen=True)
 class Found:
-    """What one replay has made."""
+    """The result of one replay."""
 
     tree: dict[str, Entry]
     lists: dict[str, str]
@@ -113,7 +117,7 @@ class ForeignRecords:
         ours.do(f"list /listed {' '.join(f'+,0,1,u{number}' for number in range(10_000, 10_400))}")
         ours.do(f"attribute /listed long {'l' * 20_000}")
         ours.do("sync")
-        # The log begins with a change that is committed, by a transaction group that takes it along.
+        # The log begins with a committed change, by a transaction group that includes it.
         ours.do("mode /plain 640")
         ours.do("commit")
         records = _records(root, plain, listed, listed + 64)
@@ -147,7 +151,7 @@ class ForeignRecords:
         """We replay them on the copy. Both have to be the same."""
         theirs, ours = self._look(self._disk), self._look(self._twin)
         for path, flag in OF_CREATION.items():
-            require(ours.flags[path] & flag != 0, f"{path} has lost what came with its creation")
+            require(ours.flags[path] & flag != 0, f"{path} has lost a flag of its creation")
             theirs.flags[path] |= flag
         for what in ("tree", "lists", "projects", "flags"):
             mine, other = getattr(ours, what), getattr(theirs, what)
@@ -168,7 +172,7 @@ class ForeignRecords:
         disk.detach()
         require(not findings, f"zdb found: {findings}")
         flags = {path: int(flags, 16) & ~(FLAG_PROJECT | FLAG_AUTO_INHERIT) for path, flags in re.findall(r"^\s+path\t(/\S*)$.*?^\s+pflags\t(\w+)$", shown, re.M | re.S)}
-        require(len(flags) >= len(tree), f"zdb tells of {sorted(flags)}")
+        require(len(flags) >= len(tree), f"zdb shows {sorted(flags)}")
         return Found(tree, lists, projects, flags)
 
 

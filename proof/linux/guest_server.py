@@ -29,7 +29,7 @@ class GuestServer:
 
     @property
     def words(self) -> str:
-        """What stands before the arguments of a command."""
+        """The words before the arguments of a command."""
         return self._after("true")
 
     def _after(self, first: str) -> str:
@@ -42,7 +42,7 @@ class GuestServer:
 
     def command(self, words: str) -> str:
         """Runs ``bulkhead WORDS`` to success."""
-        # Programs wait for udev's looks at a disk, which take an emulated processor very long.
+        # Commands block on udev's probes of a disk, which are very slow on an emulated processor.
         return self._machine.run(f"mkdir -p {self.place}/state; udevadm settle --timeout=60 || true; {self.words} {words} 2>&1", START_SECONDS)
 
     def start(self, pool: str, options: str) -> None:
@@ -70,7 +70,7 @@ SERVE
         return time.monotonic() - started
 
     def status(self) -> int:
-        """What the server ended with, once it did."""
+        """The exit code of the server, once it has exited."""
         return int(self._machine.run(f"until [ -s {self.place}/status ]; do sleep 0.1; done; cat {self.place}/status", END_SECONDS))
 
     def signal(self, name: str) -> None:
@@ -78,13 +78,13 @@ SERVE
         self._machine.run(f"kill -{name} $(cat {self.place}/pid)")
 
     def stop(self) -> None:
-        """Ends the server in good order."""
+        """Stops the server in good order."""
         self.signal("TERM")
         status = self.status()
         require(status == 0, f"the server of {self._head} ended with {status}:\n{self.log()}")
 
     def audit(self, pool: str) -> str:
-        """What zdb says of a pool that nobody has: no step passes with a finding."""
+        """Returns the findings of zdb in a pool that is not imported: no step passes with a finding."""
         answer = self._machine.attempt(f"zdb -e -p {self._search} -bcc {pool} 2>&1", ZDB_SECONDS)
         findings = zdb_findings(Outcome(answer.status, answer.output, answer.seconds))
         require(not findings, f"zdb found: {findings}")

@@ -1,5 +1,5 @@
-"""Programs of others judge our files through Linux's own NFS client. The kernel's own server stands beside ours in the same guest: what fails
-there, too, is of the client or of the judge.
+"""Third-party judges of our files through Linux's own NFS client. The kernel's own server runs in the same guest: a
+failure there, too, is one of the client or of the judge.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SOURCE_FOLDERS = ("basic", "special", "lock")
 BUILT = "/tmp/built"
 """All of them, on the disk of the judges."""
 COMPILER = "gcc -w -std=gnu89 -fcommon"
-"""The suite is older than what compilers take today."""
+"""The suite is older than the defaults of current compilers."""
 LEASE_SECONDS = 10
 FSX_OPERATIONS = 1000
 DBENCH_SECONDS, DBENCH_CLIENTS = 20, 2
@@ -42,7 +42,7 @@ JUDGE_SECONDS = 900.0
 SHOWN_LINES = 25
 CTHON_PASSED = re.compile(r"Congratulations|Special tests complete")
 KERNEL_SERVER = re.compile(r"NFSD|nfsd|lockd|NFS: ", re.I)
-"""What the guest's kernel says of its own server."""
+"""Kernel messages of the guest about its own server."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ class Side:
 
     @property
     def source(self) -> str:
-        """What is mounted. The kernel's server has the one tree that it serves as the root of version 4."""
+        """The source of the mount. The kernel's server exports its one tree as the root of version 4."""
         if self.is_ours:
             return f"{NETWORKS[0].server}:/{POOL}/{SHARE}"
         return "127.0.0.1:/" if self.version.startswith("4") else f"127.0.0.1:/{judges_disk.SERVED}"
 
 
 ALL = ("pjdfstest", "fsx", "build", "cthon", "dbench")
-"""In the order in which they judge: what is built is what cthon runs."""
-WHY_MISSING = "it is not here: pjdfstest and fsx are built by cargo, and CTHON=FOLDER says where a checkout of cthon04 is"
+"""In the order in which they run: cthon runs the files that the build created."""
+WHY_MISSING = "it is missing: pjdfstest and fsx are built by cargo, and CTHON=DIRECTORY is a checkout of cthon04"
 
 SIDES = {side.name: side for side in (Side("4.2", True), Side("3", True), Side("4.0", True), Side("4.2", False), Side("3", False))}
 
-SILLY = "a client whose server does not say that it keeps a file that is open and has no name gives it another name: its links are one more"
+SILLY = "a client renames an open file that it unlinks, unless the server reports that it preserves such files: its link count is one more"
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "3": {"unlink::open_file_not_freed": SILLY, "utimensat::y2038": "a time of version 3 has 32 bits"},
     "4.0": {"unlink::open_file_not_freed": SILLY},
@@ -87,19 +87,20 @@ def _inside(script: str) -> str:
 
 @dataclass(frozen=True)
 class Equipment:
-    """What the guest is given. It comes from the network that the machines of the proof do not have."""
+    """The additional files of the guest. They are downloaded, which the guests of the proof cannot do."""
 
     programs: Mapping[str, Path]
     disk: Path
 
 
 def fetch() -> Equipment:
-    """The judges that this machine builds, and the disk of the others."""
+    """Returns the judges that this host builds, and the disk of the other ones."""
     return Equipment({name: path for name in ("pjdfstest", "fsx") if (path := judge(name))}, judges_disk.judges_disk())
 
 
 def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path]) -> GuestImage:
-    """The image with the judges that this machine has built, and the sources of those that the guest builds (``CTHON``: a checkout of cthon04)."""
+    """Returns the image with the judges that this host has built, and the sources of those that the guest builds
+    (``CTHON``: a checkout of cthon04)."""
     files = []
     if checkout := os.environ.get("CTHON"):
         files.append(scratch / SOURCES)
@@ -116,7 +117,8 @@ class Judges:
         self._is_served = False
 
     def prepare(self) -> str:
-        """The disk of the judges, users for them, and what a client of version 3 needs for locks."""
+        """Prepares the disk of the judges, users for them, and the daemons that a client of version 3 needs for
+        locks."""
         binds = "".join(f"mount --rbind /{folder} {ROOT}/{folder}; " for folder in ("proc", "sys", "dev", "run"))
         self._machine.run(
             f"""
@@ -143,7 +145,7 @@ class Judges:
         return judging[name](side)
 
     def serve_by_kernel(self) -> str:
-        """The kernel's own server, with a folder of the disk of the judges; it goes on serving."""
+        """Starts the kernel's own server, which exports a directory of the judges' disk until the guest is off."""
         if self._is_served:
             return "already"
         self._is_served = True
@@ -171,7 +173,7 @@ class Judges:
         return "unmounted"
 
     def _settings(self, name: str, text: str) -> str:
-        """Writes what a judge is told; where it is."""
+        """Writes the settings of a judge; returns their path."""
         path = f"/run/{name}.toml"
         self._machine.run(f"cat >{path} <<'SETTINGS'\n{text}\nSETTINGS")
         return path
@@ -185,7 +187,7 @@ class Judges:
     def _fsx(self, side: Side) -> str:
         wrong = []
         for number, shape in enumerate(FSX_RUNS):
-            # Version 3 has no call that makes a hole.
+            # Version 3 has no call that punches a hole.
             holes = shape["holes"] if side.version == "4.2" else 0
             settings = self._settings("fsx", FSX.format(**{**shape, "holes": holes}))
             answer = self._attempt(f"fsx -N {FSX_OPERATIONS} -S {self._seed} -P /run -f {settings} {PLACE}/fsx{number} </dev/null")
@@ -194,7 +196,8 @@ class Judges:
         return judged(side, wrong, f"{len(FSX_RUNS) * FSX_OPERATIONS} operations of seed {self._seed}")
 
     def _build(self, side: Side) -> str:
-        """A part of the Connectathon's suite is unpacked and built in the share. Each program is byte for byte what it is on a local disk."""
+        """A part of the Connectathon's suite is unpacked and built in the share. Each binary equals the one that is
+        built on a local disk, byte for byte."""
         taken = []
         for place, folders in ((BUILT, SOURCE_FOLDERS), (f"{MOUNT}/built", SOURCE_FOLDERS[:1])):
             compile_all = "; ".join(f"make -s -C {folder} CC='{COMPILER}' LIBS=-lm" for folder in folders)
@@ -233,7 +236,7 @@ def _end(answer: Answer) -> str:
 
 
 def judged(side: Side, wrong: Sequence[str], done: str) -> str:
-    """What the judge says of a side. Of the kernel's server it is told only."""
+    """Returns the verdict of a side. Failures of the kernel's server are only reported."""
     if wrong and side.is_ours:
         raise ProofError("\n".join([f"{len(wrong)} wrong; {done}", *wrong]))
     return "\n".join([done, *(f"        the kernel's server: {one}" for one in wrong)])

@@ -13,7 +13,7 @@ NAME = "judges"
 PACKAGES = ("bash", "dash", "coreutils", "grep", "sed", "mawk", "tar", "gcc", "libc6-dev", "make", "dbench", "nfs-kernel-server")
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/i18n")
 DISK_BYTES = 2 << 30
-"""Sparse. What is free on it is what the kernel's server serves."""
+"""Sparse. The kernel's server exports its free space."""
 SERVED = "srv"
 RECIPE_VERSION = 1
 """Raise it when the way of building changes."""
@@ -44,7 +44,7 @@ def _build(building: Path) -> None:
         shutil.rmtree(root / name, ignore_errors=True)
     for folder in ("proc", "sys", "dev", "run", "tmp", "mnt", SERVED):
         (root / folder).mkdir(exist_ok=True)
-    # What maintainer scripts would have made.
+    # Links that maintainer scripts would have created.
     for name, program in (("sh", "dash"), ("awk", "mawk")):
         if not (root / "usr/bin" / name).is_symlink():
             (root / "usr/bin" / name).symlink_to(program)

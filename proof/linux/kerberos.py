@@ -1,4 +1,5 @@
-"""Linux's own NFS client shows tickets of Kerberos: ``rpc.gssd``, a keytab of the machine, and users with tickets and without."""
+"""Linux's own NFS client with Kerberos tickets: ``rpc.gssd``, a keytab of the host, and users with tickets and
+without."""
 
 from __future__ import annotations
 
@@ -33,30 +34,30 @@ NOBODY_LINE, NOGROUP_LINE = f"nobody:x:{NOBODY}:{NOBODY}::/:/usr/sbin/nologin\n"
 TEAM = 3001
 """A further group of alice."""
 USERS = {"alice": ALICE, "bob": BOB, "carol": CAROL}
-"""Head and guest agree on their numbers. carol is a user of the realm who never asks for a ticket."""
+"""Head and guest agree on their numbers. carol is a user of the realm and never requests a ticket."""
 MOUNT_SECONDS = 120.0
 USE_SECONDS = 300.0
 WRITE_SECONDS = 400.0
 LIFE_SECONDS = 40
-"""Of a ticket that ends while its user writes."""
+"""Life of a ticket that expires while its user writes."""
 RENEWED_SECONDS = 100
-"""So long writes somebody who gets a new ticket before each ends."""
+"""Duration of the writes of a user with a new ticket before each one expires."""
 NOTICED_SECONDS = 90
 """Until a client sees that a ticket has ended, and, later, that there is a new one."""
 SKEW_SECONDS = 900
-"""Kerberos takes five minutes."""
+"""Kerberos allows five minutes."""
 FIRST_TRIES_MAX = 4
 KILLS = 2
 APPENDED_BYTES = 5000
 APPEND = f"head -c {APPENDED_BYTES} /dev/zero | dd of={MOUNT}/long bs={APPENDED_BYTES} oflag=append conv=notrunc,fsync"
 REFUSED = re.compile(r"Permission denied|access denied|Operation not permitted|Key has expired|Required key not available|Stale file handle", re.I)
-"""The last is what Linux says at the top of a mount of which a user may not ask for the attributes (``d_weak_revalidate``)."""
+"""The last is Linux's error at the top of a mount when the user may not read the attributes (``d_weak_revalidate``)."""
 LOST = re.compile(r"nfs: server \S+ (not responding|OK)|NFS: .*state manager|requires stronger authentication|NFS: nfs4_discover_server_trunking|RPC: .*gss|gssd", re.I)
-"""What the kernel says while a server is away, or while a client cannot show who it is."""
+"""Kernel messages while a server is away, or while a client cannot authenticate."""
 
 
 def reason_to_skip() -> str:
-    """Why this machine has no realm; empty when it has."""
+    """Returns why this host has no realm; empty when it has."""
     missing = missing_programs(NEEDED)
     return f"not installed: {', '.join(missing)} (scripts/deps.sh test)" if missing else ""
 
@@ -81,7 +82,7 @@ def fill(realm: Realm) -> Path:
 
 
 def head(scratch: Path, realm: Realm) -> PortalServer:
-    """A server with a keytab on a head that knows the users: nobody else on this machine sees them."""
+    """A server with a keytab on a head that has the users: no other process on this host sees them."""
     folder = scratch / "head"
     folder.mkdir()
     (folder / "passwd").write_text(users_of(Path("/etc/passwd").read_text()))
@@ -103,12 +104,12 @@ def _as(user: str, script: str) -> str:
 
 
 def _refused(user: str, script: str) -> str:
-    """The words that run what this user must not do."""
+    """Returns the command for an action that this user must not be able to do."""
     return f"if {_as(user, script)} >/run/{user} 2>&1; then echo {user} may: {shlex.quote(script)}; exit 1; fi; cat /run/{user}; grep -qiE '{REFUSED.pattern}' /run/{user}"
 
 
 class Kerberos:
-    """What users do with a share that asks for tickets."""
+    """Actions of users on a share that requires tickets."""
 
     def __init__(self, machine: Machine, server: PortalServer, realm: Realm, keytab: Path):
         self._machine = machine
@@ -117,7 +118,7 @@ class Kerberos:
         self._keytab = keytab
 
     def prepare(self) -> str:
-        """The guest becomes a machine of the realm, in the way of the guide."""
+        """Adds the guest to the realm, as the guide describes it."""
         machine = self._machine
         configuration = (self._realm.folder / "krb5.conf").read_text()
         keys = base64.b64encode(self._keytab.read_bytes()).decode()
@@ -144,7 +145,8 @@ class Kerberos:
         self._share_all()
         tries = 1
         while self._mount("vers=4.2,sec=krb5").status:
-            # gssd may take the first client for one of an old kernel, which knows ciphers only that the library has no more.
+            # gssd may treat the first client as one of an old kernel, which supports only ciphers that the library has
+            # dropped.
             require(tries < FIRST_TRIES_MAX, "the first mount is refused again and again")
             tries += 1
         self._unmount()
@@ -184,7 +186,7 @@ class Kerberos:
         self._machine.run(f"umount {place}", MOUNT_SECONDS)
 
     def use(self, version: str, security: str) -> str:
-        """A user's files are his own; who has no ticket, and who may not, is refused."""
+        """A user's files are his own; a user without a ticket or without permission is refused."""
         shown = self._mounted(f"vers={version},sec={security}")
         require(f"vers={version}" in shown and f"sec={security}," in shown, f"another mount: {shown}")
         own = f"""
@@ -209,10 +211,10 @@ class Kerberos:
             USE_SECONDS,
         )
         self._unmount()
-        return "owners, a further group, 2.5 MB compared, a lock; bob is kept out, carol has no ticket, root is nobody"
+        return "owners, a further group, 2.5 MB compared, a lock; bob is kept out, carol has no ticket, root is squashed"
 
     def negotiate(self) -> str:
-        """Without ``sec=`` the client takes what the share names first; by numbers it does not get in."""
+        """Without ``sec=`` the client uses the first flavor of the share; AUTH_SYS is refused."""
         found = []
         for rule, expected in (("krb5p", "krb5p"), ("krb5i:krb5", "krb5i"), ("krb5", "krb5")):
             self._server.share(f"{RULE},sec={rule}")
@@ -223,7 +225,7 @@ class Kerberos:
                 self._unmount()
                 refused = self._mount(f"vers={version},sec=sys")
                 if refused.status == 0:
-                    # Version 3 asks for nothing below the top until somebody uses it.
+                    # Version 3 sends no request below the top until a process uses the mount.
                     used = self._machine.attempt(f"touch {MOUNT}/numbers", USE_SECONDS)
                     self._unmount()
                     require(used.status != 0, f"sec={rule}: a call by numbers was taken by version {version}")
@@ -234,7 +236,7 @@ class Kerberos:
         return f"{len(found)} mounts: {', '.join(found)}; sec=sys refused by each"
 
     def squash(self) -> str:
-        """Root with a ticket of root is what the share says, and so are all."""
+        """Root with a ticket of root is mapped by the share's setting, and so are all users."""
         machine = self._machine
         machine.run(f"echo {shlex.quote(PASSWORD)} | kinit root >/dev/null", MOUNT_SECONDS)
         self._start_gssd("-n")
@@ -249,10 +251,10 @@ class Kerberos:
         machine.run("kdestroy")
         self._start_gssd()
         self._share_all()
-        return "root by its own ticket: nobody; 0 with no_root_squash; all are anonuid with all_squash"
+        return "root by its own ticket: squashed; 0 with no_root_squash; all are anonuid with all_squash"
 
     def locks(self) -> str:
-        """A lock by version 4.2 and tickets keeps out version 3, and the other way round."""
+        """A lock by version 4.2 with tickets excludes version 3, and the other way round."""
         self._mounted("vers=4.2,sec=krb5p")
         self._mounted("vers=3,sec=krb5i", SECOND)
         for holder, other in ((MOUNT, SECOND), (SECOND, MOUNT)):
@@ -275,7 +277,7 @@ class Kerberos:
         held.output()
 
     def killed(self, version: str) -> str:
-        """``kill -9`` while two users write by krb5p: no error, nothing lost, and nothing is somebody else's."""
+        """``kill -9`` while two users write by krb5p: no error, no lost data, and each file belongs to its user."""
         self._mounted(f"vers={version},sec=krb5p")
         machine = self._machine
         machine.run(f"rm -f /run/enough; {_as('alice', f'mkdir {MOUNT}/alice')}; {_as('bob', f'mkdir {MOUNT}/bob')}", USE_SECONDS)
@@ -317,7 +319,7 @@ class Kerberos:
         before = self._names()
         deadline = time.monotonic() + PAUSE_SECONDS_MAX
         while self._names() < before + 5:
-            require(time.monotonic() < deadline, "bob does not go on")
+            require(time.monotonic() < deadline, "bob does not resume")
 
     def _names(self) -> int:
         """How many files bob has made so far."""
@@ -344,7 +346,8 @@ class Kerberos:
         return f"{count} writes with fsync in {RENEWED_SECONDS} s by tickets of {LIFE_SECONDS} s, which the client showed {agreed} times: no error"
 
     def expired(self) -> str:
-        """A ticket that ends and is not renewed: the user is refused, and goes on with a new one. Follows ``renewed``."""
+        """A ticket that expires and is not renewed: the user is refused, and resumes with a new one. Follows
+        ``renewed``."""
         machine = self._machine
         refused = f"end=$(($(date +%s) + {LIFE_SECONDS + NOTICED_SECONDS})); while {APPEND} 2>/tmp/dd; do [ $(date +%s) -lt $end ]; sleep 1; done; ! klist -s; grep dd: /tmp/dd"
         words = machine.run(_as("alice", refused), WRITE_SECONDS).strip()
@@ -354,13 +357,13 @@ class Kerberos:
         again = f"end=$(($(date +%s) + {NOTICED_SECONDS})); until {APPEND} 2>/tmp/dd; do [ $(date +%s) -lt $end ]; sleep 1; done; rm {MOUNT}/long"
         machine.run(_as("alice", again), WRITE_SECONDS)
         self._unmount()
-        return f"told {words.splitlines()[-1]!r}; bob went on; alice did after kinit"
+        return f"alice got {words.splitlines()[-1]!r}; bob continued; alice did after kinit"
 
     def clock(self) -> str:
-        """A client whose clock is wrong is refused, and both sides say why."""
+        """A client with a wrong clock is refused, and both sides log the reason."""
         machine = self._machine
         shift = "date -s @$(($(date +%s) {} {})) >/dev/null"
-        # Else the library takes the time of the center's answers, and a wrong clock does not matter.
+        # Otherwise the library uses the time of the center's replies, and a wrong clock has no effect.
         machine.run("sed -i 's/^.libdefaults.$/&\\n kdc_timesync = 0/' /etc/krb5.conf; rm -f /tmp/krb5ccmachine*", MOUNT_SECONDS)
         self._start_gssd()
         self._mounted("vers=4.2,sec=krb5p")
@@ -371,7 +374,7 @@ class Kerberos:
         require(refused.status != 0 and bool(REFUSED.search(refused.output)), f"a clock {SKEW_SECONDS} s ahead: {refused.output}")
         told = re.search(r"^.*Clock skew.*$", self._server.log(), re.M)
         if told is None:
-            raise ProofError(f"the server's log says nothing of clocks:\n{self._server.log()[-2000:]}\n{refused.output}")
+            raise ProofError(f"the server's log does not mention clocks:\n{self._server.log()[-2000:]}\n{refused.output}")
         self._mounted("vers=4.2,sec=krb5p")
         machine.run(_as("alice", f"touch {MOUNT}/on-time; rm {MOUNT}/on-time"), USE_SECONDS)
         self._unmount()

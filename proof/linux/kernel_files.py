@@ -1,7 +1,8 @@
-"""The kernel's own OpenZFS judges our files: it mounts what we wrote, we open what it wrote, and each replays the other's intent log.
+"""The kernel's own OpenZFS judges our files: it mounts our file systems, we open its file systems, and each replays
+the other's intent log.
 
-Our side is the program of :mod:`proof.files` on this machine, and the kernel is the guest's. The disk is one file: whoever has
-imported the pool has exported it, or died, before the other one begins.
+Our side is the process of :mod:`proof.files` on this host, and the kernel is the guest's. The disk is one file: the
+side that has imported the pool has exported it, or died, before the other one starts.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from proof.process import checked
 
 STEP_SECONDS = 400.0
 TXG_SECONDS = 900
-"""Transaction groups hardly end by themselves within a step: what is durable is in the log."""
+"""Transaction groups hardly close by themselves within a step: durable data is in the log."""
 OUR_TXG_SECONDS = 60
-"""The same of our program, which takes no more."""
+"""The same of our process, whose maximum this is."""
 RANDOM_CHANGES = 500
 LOGGED_CHANGES = 150
 SHOWN = 12
@@ -52,13 +53,13 @@ _OF_THEIRS = (
     *("write /random 1000 50 written-over-ooo", "write /sparse 3000000 70000 written-over-ooo", "write /holes 150000 5 written-over-ooo", "size /grown 100"),
     *("rename /deep/moved /many/back", "link /deep/short /many/short", "mode /random 4711", "owner /deep/link 5 6", "times /null 1000 2000"),
 )
-"""What we do to what the kernel wrote."""
+"""Our changes to the kernel's files."""
 _REFUSED = {
     **{command: "not permitted" for command in ("write /fixed 0 5 written-over-ooo", "mode /fixed 600", "remove /fixed", "link /fixed /again", "size /grows 1", "write /grows 0 1 written-over-ooo")},
     "write /quota 0 5 written-over-ooo": "the quota is used up",
     "owner /sparse 4242 0": "the quota is used up",
 }
-"""What we must not do to it, and why."""
+"""Changes to them that must be refused, and the error."""
 WITH_ATTRIBUTES = re.compile(r"/random|/deep|/deep/er/block|/from-kernel/new|/begun|/logged-\d+/durable|/logged-\d+/inside|/grown|/large")
 
 _WRITES = r"""
@@ -82,7 +83,7 @@ cp --reflink=auto random deep/clone
 head -c 300000 /dev/urandom >quota; chown 4242 quota
 printf fixed >fixed; printf grows >grows; chattr +i fixed; chattr +a grows
 """
-"""One of everything that Linux makes."""
+"""One object of each kind that Linux creates."""
 
 _CHANGES = r"""
 cd $tree
@@ -94,7 +95,7 @@ for file in $(some c); do rm $file; done
 if [ -d large ]; then rm -r large/gone; rm large/*-1[0-3][0-9][1-5]; mv large/*-2 large/renamed; printf over | dd of=long bs=1 seek=4000000 conv=notrunc status=none; fi
 setfattr -n user.from -v kernel from-kernel/new
 """
-"""What the kernel does to a tree that we wrote."""
+"""The kernel's changes to a tree that we wrote."""
 
 _LOGGED = r"""
 cd $tree
@@ -113,7 +114,7 @@ cp --reflink=auto cloned logged/clone 2>/dev/null || true; printf over | dd of=l
 : >logged/fixed; chattr +i logged/fixed; mkdir logged/swapped; : >logged/x; rename exchange logged/x logged/swapped; rename whiteout logged/inside/moved logged/hidden
 sync -f .
 """
-"""What is durable only by the kernel's log. Each round has a directory of its own in the place of ``logged``."""
+"""Changes that are durable only by the kernel's log. Each round has a directory of its own instead of ``logged``."""
 
 
 _HELD = "printf x >held; (exec setsid sleep 3600 <held >/dev/null 2>&1) & sleep 0.2; rm held"
@@ -143,11 +144,11 @@ _LISTS = (
     *(f"make file /lists/many{number} 600 0 0" for number in range(3)),
     f"list /lists/many1 {' '.join(f'+,0,1,u{number}' for number in range(10_000, 10_400))}",
 )
-"""Lists that a directory passes on, that a mode replaces, and that do not fit beside the other attributes."""
+"""Lists that a directory passes on, that a mode replaces, and that do not fit next to the other attributes."""
 
 
 class KernelFiles:
-    """The pool, and what its file systems hold."""
+    """The pool, and the contents of its file systems."""
 
     def __init__(self, scratch: Path, disk: FilesDisk, seed: int):
         self._disk = disk
@@ -161,7 +162,7 @@ class KernelFiles:
         self._twin_since = 0
         """When the kernel began to replay its own log, in nanoseconds."""
         self._trees: dict[str, Tree] = {}
-        """What each file system holds, by the words of whoever wrote it last."""
+        """The contents of each file system, as its last writer reported them."""
         self._models: dict[str, Model] = {}
         self._attributes: dict[tuple[str, str], dict[str, str]] = {}
         """Extended attributes by file system and path."""
@@ -169,7 +170,7 @@ class KernelFiles:
     # ---------------------------------------------------------------- our side
 
     def we_write(self) -> str:
-        """A pool with trees of everything that we can make."""
+        """Creates a pool with trees of all object kinds that we support."""
         self._disk.attach()
         ours = Program(self._disk.folder, "create", self._log)
         ours.wait_ready()
@@ -194,7 +195,7 @@ class KernelFiles:
         self._judge_ours(ours, ALL)
         ours.export(range(len(ALL)))
         self._audit()
-        return f"{sum(map(len, self._trees.values()))} names in {len(ALL)} file systems are as the kernel tells them; zdb found nothing"
+        return f"{sum(map(len, self._trees.values()))} names in {len(ALL)} file systems equal the kernel's report; zdb found nothing"
 
     def we_leave_a_log(self) -> str:
         """Changes that only the log has, everywhere, also where the kernel wrote before, and a process that is killed."""
@@ -202,10 +203,10 @@ class KernelFiles:
         below = f"/logged-by-us-{self._round}"
         ours = self._open(ALL, OUR_TXG_SECONDS)
         for name in ALL:
-            # That takes a transaction group.
+            # This call needs a transaction group.
             ours.do(f"set {POOL}/{name} acltype nfsv4")
         for lane, name in enumerate(ALL):
-            # The log begins with the first change that is committed, by a transaction group that takes it along.
+            # The log begins with the first committed change, by a transaction group that includes it.
             ours.do(f"make file /log-begins-{self._round} 644 0 0", lane)
             ours.do("commit", lane)
         for lane, name in enumerate(ALL):
@@ -228,7 +229,7 @@ class KernelFiles:
         return self._records("we were killed", LOGGED_CHANGES // 2)
 
     def we_replay(self) -> str:
-        """What the kernel had made durable before its power went."""
+        """Replays the changes that the kernel had made durable before its power failed."""
         records = self._records("the kernel lost its power", 10)
         ours = self._open(ALL)
         for name in ALL:
@@ -252,12 +253,12 @@ class KernelFiles:
         return start_zfs(machine, KEY_FILE)
 
     def kernel_reads(self) -> str:
-        """The kernel mounts what we wrote, and finds nothing to repair."""
+        """The kernel mounts our file systems, and finds no damage."""
         self._import(MADE_BY_US, "-o ro -o noatime")
         self._judge_kernel(MADE_BY_US)
         counted = self._judge_counts(OURS)
         self._scrub()
-        return f"{sum(len(self._trees[name]) for name in MADE_BY_US)} names are as we told them; {counted}; its scrub repaired 0B"
+        return f"{sum(len(self._trees[name]) for name in MADE_BY_US)} names equal our report; {counted}; its scrub repaired 0B"
 
     def kernel_writes(self) -> str:
         """File systems of the kernel's, and its changes of ours."""
@@ -273,21 +274,23 @@ class KernelFiles:
         return f"{sum(len(self._trees[name]) for name in ALL)} names in {len(ALL)} file systems"
 
     def kernel_replays(self) -> str:
-        """The kernel imports what our killed process left, and replays our logs."""
+        """The kernel imports the pool of our killed process, and replays our logs."""
         since = time.time_ns() - CLOCK_SLACK_NS
         self._import(ALL, "-o noatime", "-f")
         self._judge_kernel(ALL, since)
         self._scrub()
-        # What lost its last name while it was open is gone, too. A directory of attributes is an object that has no name.
+        # A file that lost its last name while it was open is gone, too. A directory of attributes is an object without
+        # a name.
         counted = [self._judge_counts(name) for name in ALL if name != THEIR_OTHER]
         self.replayed_by_kernel += len(ALL)
-        return f"what we had committed is there; in {len(counted)} file systems the objects of all users are counted; its scrub repaired 0B"
+        return f"our committed changes are there; in {len(counted)} file systems the objects of all users are counted; its scrub repaired 0B"
 
     def kernel_leaves_a_log(self) -> str:
         """Changes that only the kernel's log has. The power goes next."""
         self._run(f"echo {TXG_SECONDS} >/sys/module/zfs/parameters/zfs_txg_timeout; zpool sync; zpool sync")
         for name in ALL:
-            # A log begins with a commit that waits for a transaction group, which would take along what others have logged. Only blocks on disk can be cloned.
+            # A log begins with a commit that blocks on a transaction group, which would include records of other file
+            # systems' logs. Only blocks on disk can be cloned.
             self._run(f"cd /mnt/{name}; : >begun; setfattr -n user.early -v early begun; head -c 400000 /dev/urandom >cloned; {_HELD}; zpool sync; printf x | dd of=begins oflag=dsync status=none")
         for name in ALL:
             self._run(f"tree=/mnt/{name}\n({_LOGGED.replace('logged', f'logged-{self._round}')})")
@@ -301,7 +304,8 @@ class KernelFiles:
         return "the disk as it was left, twice"
 
     def kernel_replays_its_own(self) -> str:
-        """What a kernel makes of its log, in which changes of attributes may come after later changes of names: we have to make the same of it."""
+        """The kernel's replay of its own log, in which changes of attributes may follow later changes of names: our
+        replay must have the same result."""
         self._twin_since = time.time_ns() - CLOCK_SLACK_NS
         self._import(ALL, "-o noatime", "-f")
         for name in ALL:
@@ -322,7 +326,8 @@ class KernelFiles:
         return "an empty pool"
 
     def we_try(self) -> str:
-        """Records that no ZFS writes, in the logs of file systems with a key and without: what a kernel makes of them is to be seen."""
+        """Writes records that no ZFS writes, to the logs of file systems with a key and without, to observe the
+        kernel's replay."""
         ours = self._open((), OUR_TXG_SECONDS)
         odd: list[list[tuple[int, bytes]]] = []
         for lane, (name, tail_bytes) in enumerate(TRIED.items()):
@@ -335,10 +340,10 @@ class KernelFiles:
             orphan = int(ours.do("orphan", lane))
             ours.do(f"note bulkhead-state {orphan}", lane)
             odd.append(_odd_records(root, numbers, tail_bytes))
-        # A transaction group that ends after them would make them records of the past.
+        # A transaction group that closes after them would turn them into records of the past.
         ours.do("sync")
         for lane in range(len(TRIED)):
-            # The log begins with the first change that is committed, by a transaction group that takes it along.
+            # The log begins with the first committed change, by a transaction group that includes it.
             ours.do("mode /old 600", lane)
             ours.do("commit", lane)
         for lane, records in enumerate(odd):
@@ -347,10 +352,10 @@ class KernelFiles:
             ours.do("commit", lane)
         ours.kill()
         self._disk.detach()
-        return f"{sum(map(len, odd))} records in {len(TRIED)} file systems: bytes behind their names, writes of no length; an object without a name that the master node knows"
+        return f"{sum(map(len, odd))} records in {len(TRIED)} file systems: bytes behind their names, writes of no length; an object without a name that the master node refers to"
 
     def kernel_tries(self) -> str:
-        """What the kernel's replay makes of them."""
+        """Checks the result of the kernel's replay."""
         self._import(tuple(TRIED), "-o noatime", "-f")
         seen = set()
         for name in TRIED:
@@ -433,14 +438,14 @@ class KernelFiles:
         self._judge_attributes(self._kernel_attributes, names)
 
     def _judge_ours(self, ours: Program, names: tuple[str, ...], replayed_since: int | None = None) -> None:
-        """After a replay what is expected has late times, too."""
+        """After a replay the expected tree has late times, too."""
         for lane, name in enumerate(names):
             found = ours.tree(lane)
             _require_same(name, _with_late_times(found, replayed_since) if replayed_since else found, self._trees[name])
         self._judge_attributes(lambda name, paths: {path: self._our_attributes(ours, names.index(name), path) for path in paths}, names)
 
     def _judge_counts(self, name: str) -> str:
-        """What the kernel says that each user has, against the owners in the tree."""
+        """Compares the kernel's object counts of each user with the owners in the tree."""
         shown = self._run(f"zfs userspace -n -H -p -o name,objused {POOL}/{name}")
         told = {int(user): int(count) for user, count in (line.split() for line in shown.splitlines() if line)}
         counted: dict[int, int] = {}
@@ -451,7 +456,7 @@ class KernelFiles:
                 continue
             seen.add(identity)
             counted[entry.uid] = counted.get(entry.uid, 0) + 1
-        require(told == counted, f"files of each user: the kernel says {told}, the tree {counted}")
+        require(told == counted, f"files of each user: the kernel counts {told}, the tree has {counted}")
         return f"the objects of {len(told)} users are counted"
 
     def _open(self, names: tuple[str, ...], txg_seconds: int = 5) -> Program:
@@ -552,7 +557,7 @@ def _decoded(word: str) -> bytes:
 
 
 def _large() -> list[Change]:
-    """What random changes do not make: a directory of many names, long files, odd names."""
+    """Returns changes that random ones do not include: a directory of many names, long files, odd names."""
     changes: list[Change] = [Change(("make", "directory", b"/large", "755", 0, 0))]
     for number in range(1500):
         changes.append(Change(("make", "file", b"/large/a-name-that-is-long-enough-for-many-blocks-%d" % number, "644", number % 3, 0)))

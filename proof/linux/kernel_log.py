@@ -1,4 +1,4 @@
-"""What the guest's kernel says, and which of it is a fault of the server."""
+"""The kernel messages of the guest, and which of them are faults of the server."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ PATH_LOST = re.compile(
     r"|hostbyte=DID_(TRANSPORT|NO_CONNECT)|I/O error, dev sd|transport error",
     re.I,
 )
-"""What a lost path makes a Linux initiator say: the path fails, the disk above it does not."""
+"""Messages of a Linux initiator about a lost path: the path fails, the disk above it does not."""
 
 RESERVED = re.compile(r"reservation conflict|FAILED Result: hostbyte=DID_OK|I/O error, dev sd|critical nexus error, dev sd", re.I)
-"""What a write through a path without a key meets."""
+"""The error of a write through a path without a key."""
 
 NEVER = re.compile(
     r"Buffer I/O error|error, dev (dm-|nbd)|Medium Error|Hardware Error|Aborted Command|Data will be lost"
     r"|EXT4-fs (error|warning)|XFS.*(shutdown|corruption|metadata I/O)|call trace|BUG:|blocked for more than",
     re.I,
 )
-"""What no fault of the server may lead to."""
+"""Effects that no fault of the server may have."""
 
 REPORT_BEGIN, REPORT_END = "[ cut here ]", "---[ end trace"
-"""Around a report that the kernel makes of itself (WARN)."""
+"""Around a report of the kernel about itself (WARN)."""
 
 CANCEL_TAKEN_FOR_A_WAIT = (
     re.compile(r"workqueue: WQ_MEM_RECLAIM \S+ (\[\w+\] )?is flushing !WQ_MEM_RECLAIM \S+"),
@@ -47,7 +47,7 @@ CANCEL_TAKEN_FOR_A_WAIT = (
 """A defect of the kernel's own check, in all kernels before 6.13 that have no backport of its remedy.
 
 A work queue that may be needed to free memory must not wait for one that may not; ``check_flush_dependency`` warns. It
-also warned when the work was not waited for but *cancelled*, at the moment when it happened to run. The commit
+also warned when the work was not waited for but *cancelled* while it happened to run. The commit
 "workqueue: Do not warn when cancelling WQ_MEM_RECLAIM work from !WQ_MEM_RECLAIM worker" (de35994ecd2d) ended that; it did not
 apply to 6.1 and older as it was (https://lore.kernel.org/stable/2025010653-enroll-disagree-652b@gregkh/). The server
 has no part in it: it is about the order of threads in the guest. Only a report that shows both lines is taken for it.
@@ -58,12 +58,12 @@ _NOTHING = re.compile(r"(?!)")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found in a log."""
+    """The findings in a log."""
 
     complaints: list[str]
-    """What should not be there; reports of the kernel about itself in full."""
+    """Lines that should not be there; reports of the kernel about itself in full."""
     known: list[str]
-    """Reports of a defect of the guest's kernel that others have found and mended, in full."""
+    """Reports of a known defect of the guest's kernel that is fixed upstream, in full."""
 
 
 def judge(log: str, expected: re.Pattern[str] | None = None) -> Judgement:

@@ -1,4 +1,4 @@
-"""What a file system of the guest's kernel holds, as the guest's tools tell it."""
+"""The contents of a file system of the guest's kernel, as the guest's tools report them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ told() {
     busybox find . -type l -print0 | busybox xargs -0 -r -n 500 /usr/bin/readlink -z
 }
 """
-"""Of the guest's shell: ``told FOLDER`` prints a tree."""
+"""Of the guest's shell: ``told DIRECTORY`` prints a tree."""
 
 
 def _nanoseconds(text: bytes) -> int:
@@ -39,7 +39,7 @@ def _path(name: bytes) -> str:
 
 
 def told(printed: bytes) -> Tree:
-    """The tree that the shell function ``told`` prints."""
+    """Parses the output of the shell function ``told``."""
     entries, sums, links = printed.split(b"\0\0", 2) if printed.count(b"\0\0") >= 2 else (printed, b"", b"")
     tree: Tree = {}
     words = entries.split(b"\0")

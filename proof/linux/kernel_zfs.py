@@ -1,7 +1,8 @@
-"""The kernel's own OpenZFS judges: it takes over our pool and our log, we take over its, and streams go both ways.
+"""The kernel's own OpenZFS judges: it imports our pool and our log, we import its own, and streams go both ways.
 
-Everything is in the guest: ``bulkhead`` in user space, and ZFS in the guest's kernel, on the same disks one after the other. What a
-volume holds is told by its checksum, read through the kernel's NBD client or from the kernel's own zvol.
+Both sides are in the guest: ``bulkhead`` in user space, and ZFS in the guest's kernel, on the same disks one after
+the other. The contents of a volume are compared by checksum, read through the kernel's NBD client or from the
+kernel's own zvol.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from proof.linux.steps import require
 from proof.process import checked
 
 OURS, THEIRS = "tank", "vault"
-"""The pool that our server makes, and the one that the kernel makes."""
+"""The pool that our server creates, and the one that the kernel creates."""
 LEGS = ("leg0", "leg1")
 DISKS = (*LEGS, THEIRS)
 DISK_BYTES = 512 << 20
@@ -33,12 +34,12 @@ VOLUMES: Mapping[str, str] = {
 DURABLE_WRITES = 24
 STEP_SECONDS = 400.0
 TXG_SECONDS = 60
-"""Transaction groups hardly end by themselves within a step: what is durable is in the log."""
+"""Transaction groups hardly close by themselves within a step: durable data is in the log."""
 
 STARTED = re.compile(r"zfs: |spl: |ZFS: |taint|license|module verification|nbd\d")
-"""What the kernel says of modules that were not built with it, and of clients that come and go."""
+"""Kernel messages about modules that were not built with it, and about clients that connect and disconnect."""
 SERVER_LOST = re.compile(r"nbd\d|zd\d+:")
-"""What the kernel's NBD client says when its server is killed."""
+"""Messages of the kernel's NBD client when its server is killed."""
 
 _FUNCTIONS = f"""
 disk() {{ echo /dev/$(basename $(dirname $(grep -lx $1 /sys/block/vd*/serial))); }}
@@ -55,7 +56,7 @@ nbd_end() {{ nbd-client -d /dev/nbd${{1:-0}} >/dev/null; }}
 
 
 _LINK_THEIRS = f"[ ! -b $(disk {THEIRS})1 ] || ln -sfn $(disk {THEIRS})1 {DEVICES}/{THEIRS}"
-"""The kernel's tool makes partitions, and the pool is on the first of them."""
+"""The kernel's tool creates partitions, and the pool is on the first of them."""
 
 
 def programs() -> dict[str, Path]:
@@ -74,11 +75,11 @@ def make_disks(scratch: Path) -> list[Path]:
 
 
 class KernelZfs:
-    """The two pools, and who has them."""
+    """The two pools, and their current owners."""
 
     def __init__(self) -> None:
         self._sums: dict[str, str] = {}
-        """What volumes and snapshots hold, by their names."""
+        """Checksums of volumes and snapshots, by their names."""
 
     def enter(self, machine: Machine) -> str:
         """After each start of the guest: the modules, the disks by their names, and the key."""
@@ -119,7 +120,7 @@ class KernelZfs:
         return f"{len(self._sums)} volumes and snapshots; secret's key went to its clone"
 
     def send_ours(self) -> str:
-        """Our streams, received by the kernel: whole, what changed, raw, and one that was cut off."""
+        """Our streams, received by the kernel: whole, incremental, raw, and an interrupted one."""
         send = f"{self._server.words} snapshot send {OURS}"
         self._run(f"""
             zpool create -O mountpoint=none -O canmount=off -o cachefile=none {THEIRS} $(disk {THEIRS})
@@ -166,7 +167,7 @@ class KernelZfs:
         """Durable writes that only the log has, and a server that is killed."""
         self._server.stop()
         self._server.serve(OURS, f"--txg-timeout {TXG_SECONDS}")
-        # Whoever closes a volume, or begins its log, has all written out that came before.
+        # Closing a volume, or beginning its log, writes all earlier data out.
         for number, name in enumerate(VOLUMES):
             self._run(f"nbd {name} {number}; durable /dev/nbd{number}")
         for number, name in enumerate(VOLUMES):
@@ -183,7 +184,7 @@ class KernelZfs:
         self._run(f"zpool scrub -w {OURS}")
         shown = self._run(f"zpool status -p {OURS}")
         require("errors: No known data errors" in shown and "repaired 0B" in shown, f"the kernel's ZFS found:\n{shown}")
-        return "what was acknowledged is there; its scrub repaired 0B, no errors"
+        return "all acknowledged writes are there; its scrub repaired 0B, no errors"
 
     def leave_their_log(self) -> str:
         """Durable writes of the kernel that only the log has. The power goes next."""
@@ -205,7 +206,7 @@ class KernelZfs:
         for name in (*VOLUMES, "heir"):
             self._judge_nbd(name, f"{OURS}/{name}")
         self._server.stop()
-        return f"{records}; what it had acknowledged is there; {self._server.audit(OURS)}"
+        return f"{records}; its acknowledged writes are there; {self._server.audit(OURS)}"
 
     def we_serve_theirs(self) -> str:
         """A pool that the kernel made, with all its features, and lost with its power."""
@@ -215,7 +216,7 @@ class KernelZfs:
             self._server.command(f"nbd export {THEIRS}/{name} --name {name}")
             self._judge_nbd(name, original)
         self._server.stop()
-        return f"its volumes hold what they held; {self._server.audit(THEIRS)}"
+        return f"its volumes are unchanged; {self._server.audit(THEIRS)}"
 
     # ------------------------------------------------------------------ hands
 
@@ -223,7 +224,7 @@ class KernelZfs:
         return self._machine.run(_FUNCTIONS + script, STEP_SECONDS)
 
     def _write(self, name: str, script: str) -> None:
-        """Writes to an exported volume, and keeps what it holds then."""
+        """Writes to an exported volume, and stores the checksum of the result."""
         self._keep(f"{OURS}/{name}", self._run(f"nbd {name}; {script}; sum_of /dev/nbd0; nbd_end"))
 
     def _take(self, name: str, tag: str) -> None:
@@ -246,10 +247,11 @@ class KernelZfs:
 
     def _judge(self, name: str, original: str, printed: str) -> None:
         found = printed.split()[-1]
-        require(found == self._sums[original], f"{name} is not what {original} was: {found}, {self._sums[original]}")
+        require(found == self._sums[original], f"{name} differs from {original}: {found}, {self._sums[original]}")
 
     def _records(self, when: str) -> str:
-        """What the logs of the pool hold, which is not imported now: without any, a replay would show nothing."""
+        """Returns the records in the logs of the pool, which is not imported now: without any, a replay would prove
+        nothing."""
         counts = {name: self._count_records(name) for name in VOLUMES}
         require(all(count >= DURABLE_WRITES for count in counts.values()), f"records of the log when {when}: {counts}")
         return f"when {when}, zdb found " + ", ".join(f"{count} records of {name}" for name, count in counts.items())

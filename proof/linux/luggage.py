@@ -1,4 +1,4 @@
-"""Programs of this machine for the guest: a second archive that the kernel unpacks over the first."""
+"""Binaries of this host for the guest: a second archive that the kernel unpacks over the first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path], files: 
         shutil.copy(file, home / file.name)
     for name, program in programs.items():
         shutil.copy(program, home / name)
-        # What only a debugger reads would be unpacked into the guest's memory.
+        # Debug data would be unpacked into the guest's memory.
         checked(["strip", "--strip-unneeded", home / name], PACK_SECONDS)
         for library in _libraries(program):
             shutil.copy(library, home / library.name)
@@ -45,7 +45,7 @@ def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path], files: 
 
 
 def _libraries(program: Path) -> list[Path]:
-    """What the program is linked with, the loader included, under the names that it asks for."""
+    """Returns the libraries that the binary is linked with, the loader included, under the names that it requests."""
     shown = checked(["ldd", program], PACK_SECONDS)
     named = re.findall(r"=> (/\S+)", shown) + re.findall(r"^\s+(/\S+)", shown, re.M)
     return [Path(os.path.normpath(name)) for name in named]

@@ -24,14 +24,15 @@ EMULATED_PROCESSOR = ["-accel", "tcg", "-cpu", "max"]
 MEMORY_MIB = 1536
 KVM_TRIAL_SECONDS = 3.0
 KVM_BOOT_SECONDS = 90.0
-"""Several times what a guest takes to boot by KVM. Some machines lend a processor that runs the firmware and no kernel."""
+"""Several times the boot time of a guest by KVM. Some hosts have a virtual processor that runs the firmware and no
+kernel."""
 CONNECT_SECONDS = 60.0
 """qemu connects before it starts the guest."""
 BOOT_SECONDS = 600.0
 SCRIPT_SECONDS = 120.0
 SHOWN_CHARACTERS = 1500
 SCRIPT_GRACE_SECONDS = 30.0
-"""More than the guest's own time-out, for an answer on its way."""
+"""More than the guest's own time-out, for a reply in flight."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,13 @@ class Job:
             try:
                 self._answer = self._answers.get(timeout=left)
             except queue.Empty:
-                raise ProofError(f"the guest does not answer; it was running:\n{self.script}\n{self.machine.console()}") from None
+                raise ProofError(f"the guest does not respond; it was running:\n{self.script}\n{self.machine.console()}") from None
             if self._answer is None:
                 raise ProofError(f"the guest is gone:\n{self.machine.console()}")
         return self._answer
 
     def output(self) -> str:
-        """What it wrote; anything but success is an error with the guest's words."""
+        """Returns its output; any failure is an error with the guest's output."""
         answer = self.wait()
         if answer.status != 0:
             raise ProofError(f"in the guest, status {answer.status} of:\n{self.script.strip()}\n{_ends(answer.output.strip())}")
@@ -99,8 +100,8 @@ class Machine:
     ):
         """Boots ``image`` with a card in each of ``networks``; ``enter`` are words that lead to where these are.
 
-        Each of ``disks`` is a disk whose serial number is the file's name without its ending; other machines may have it, too.
-        A machine that was ``saved`` (``Monitor.save``) goes on from there instead of booting.
+        Each of ``disks`` is a disk whose serial number is the file's name without its ending; other guests may have it, too.
+        A guest that was ``saved`` (``Monitor.save``) resumes from there instead of booting.
         """
         # Not below the scratch directory: the name of a Unix socket has 107 bytes.
         self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
@@ -159,14 +160,14 @@ class Machine:
             argv += ["-netdev", f"tap,id={network.tap},ifname={network.tap},script=no,downscript=no"]
             argv += ["-device", f"virtio-net-pci,netdev={network.tap},mac={network.mac},romfile="]
         for disk in disks:
-            # No cache of the host's: what a machine reads is what the file holds.
+            # No cache of the host's: a guest reads the contents of the file.
             argv += ["-drive", f"file={disk},if=none,id={disk.stem},format=raw,cache=none,file.locking=off"]
             argv += ["-device", f"virtio-blk-pci,drive={disk.stem},serial={disk.stem},share-rw=on"]
         argv += ["-qmp", f"unix:{self._directory.name}/monitor,server=on,wait=off"]
         return [*argv, "-incoming", f"exec:cat {saved}"] if saved else argv
 
     def wait_booted(self) -> None:
-        """Returns when the guest takes scripts; one that does not come up by KVM is started again by emulation."""
+        """Returns when the guest accepts scripts; a guest that does not boot by KVM is restarted with emulation."""
         if self._accelerated and not self._boots_within(KVM_BOOT_SECONDS):
             print(f"guest: not up by KVM within {KVM_BOOT_SECONDS:g} s: started again by software emulation")
             self._child.kill()
@@ -184,7 +185,7 @@ class Machine:
         return True
 
     def start(self, script: str, seconds: float = SCRIPT_SECONDS) -> Job:
-        """Starts a script for bash; the guest ends it after ``seconds``."""
+        """Starts a script for bash; the guest kills it after ``seconds``."""
         wrapped = f"timeout -k 5 {seconds:g} bash -e -o pipefail <<'BULKHEAD_SCRIPT'\n{script}\nBULKHEAD_SCRIPT\n"
         job = Job(self, script, seconds)
         with self._lock:
@@ -194,15 +195,15 @@ class Machine:
         return job
 
     def run(self, script: str, seconds: float = SCRIPT_SECONDS) -> str:
-        """Runs a script to success; returns what it wrote."""
+        """Runs a script to success; returns its output."""
         return self.start(script, seconds).output()
 
     def attempt(self, script: str, seconds: float = SCRIPT_SECONDS) -> Answer:
-        """Runs a script, however it ends."""
+        """Runs a script, and returns its result even if it fails."""
         return self.start(script, seconds).wait()
 
     def console(self) -> str:
-        """The end of what the guest's kernel and processes printed."""
+        """Returns the end of the output of the guest's kernel and processes."""
         return self._child.log_tail()
 
     def power_off(self) -> None:

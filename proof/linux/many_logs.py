@@ -1,6 +1,6 @@
 """Many file systems, each with an intent log of its own: the kernel replays all of ours at once, and we replay all of the kernel's.
 
-A model tells what has to be there. Our program is killed while it works, so that of each file system the changes up to the last commit
+A model holds the required state. Our process is killed while it works, so that of each file system the changes up to the last commit
 have to be there, and later ones may. The kernel's power goes after a commit of each.
 """
 
@@ -40,9 +40,9 @@ PLACE = f"/mnt/{POOL}"
 """Where the guest has the pool."""
 STEP_SECONDS = 900.0
 OUR_TXG_SECONDS = 60
-"""Transaction groups hardly end by themselves while logs are written: what is durable is in them."""
+"""Transaction groups hardly close by themselves while logs are written: durable changes are in the logs."""
 BEFORE = 12
-"""Changes of a file system that are in their place before its log begins."""
+"""Changes of a file system that are on disk before its log begins."""
 LOGGED = (5, 60)
 """Fewest and most changes in a log."""
 EXTRA_SECONDS = (0.0, 0.5)
@@ -50,7 +50,7 @@ EXTRA_SECONDS = (0.0, 0.5)
 KERNEL_COMMIT = 0.05
 """Share of the kernel's changes that are followed by a commit."""
 KERNEL_SETTINGS = {"zfs_txg_timeout": 900, "zfs_dirty_data_max": 300 << 20, "zfs_dirty_data_sync_percent": 90}
-"""Of the guest's kernel, so that no transaction group ends by itself."""
+"""Of the guest's kernel, so that no transaction group closes by itself."""
 SHOWN = 12
 CLONED = b"/cloned"
 CLONED_BYTES = 131_072
@@ -60,7 +60,8 @@ BETWEEN: dict[str, Sequence[tuple[str | int | bytes, ...]]] = {
     "holed": (("punch", 15_000, 50_000),),
     "cloned": (("clone", CLONED),),
 }
-"""What is done to a file between two large writes. A kernel's log has both after the first block, which has what was written last already, and the second write without bytes: a kernel's own replay ends with what stood between."""
+"""Changes of a file between two large writes. A kernel's log has both after the first block, which already has the
+data of the last write, and the second write without bytes: a kernel's own replay results in the state between them."""
 
 
 class LoggedChanges(Changes):
@@ -70,7 +71,8 @@ class LoggedChanges(Changes):
 
 
 class KernelChanges(LoggedChanges):
-    """Changes that Linux makes as our program does: links have one mode, and root keeps the bits that set an identity. Projects are more than that."""
+    """Changes that Linux makes like our process does: links have one mode, and root preserves the bits that set an
+    identity. Projects have further rules."""
 
     kinds = {**Changes.kinds, "project": 4}
     modes = (0o644, 0o600, 0o755, 0o777, 0o1777, 0o000, 0o070)
@@ -86,7 +88,7 @@ class KernelChanges(LoggedChanges):
         return self._within_project(super()._link())
 
     def _within_project(self, change: Change | None) -> Change | None:
-        """What belongs to another project gets no name in a directory that passes on its own."""
+        """A file of another project gets no name in a directory that passes on its own project."""
         if not change:
             return None
         old, new = (bytes(word) for word in change.words[1:] if isinstance(word, bytes))
@@ -117,7 +119,7 @@ class LoggedLane(Lane):
 
     @property
     def given(self) -> int:
-        """Changes and commits that the program was given."""
+        """Number of changes and commits that were sent to the process."""
         return self.answered + len(self.waiting)
 
     def begin(self, rng: random.Random) -> None:
@@ -131,7 +133,7 @@ class LoggedLane(Lane):
 
 
 class ManyLogs:
-    """The pool, and what its file systems hold."""
+    """The pool, and the contents of its file systems."""
 
     def __init__(self, scratch: Path, disk: FilesDisk, seed: int, count: int):
         self._disk, self._log, self._seed = disk, scratch / "logs-program.log", seed
@@ -143,7 +145,7 @@ class ManyLogs:
     # ---------------------------------------------------------------- our side
 
     def we_leave_logs(self) -> str:
-        """Changes that only the logs have, and a process that is killed while it makes more."""
+        """Leaves changes that are only in the logs, of a process that is killed while it makes more."""
         self._disk.attach()
         ours = self._create()
         for lane in self._lanes:
@@ -154,7 +156,7 @@ class ManyLogs:
         self._hear_all(ours)
         ours.do("sync")
         for lane in self._lanes:
-            # A log begins with a commit that waits for a transaction group, which takes along what came before.
+            # A log begins with a commit that blocks on a transaction group, which includes the earlier changes.
             self._give(ours, lane, Change(("mode", b"/", "711")))
             assert lane.changes
             lane.changes.model.perform(Change(("mode", b"/", "711")))
@@ -169,11 +171,11 @@ class ManyLogs:
             for line in ours.answered(lane.number):
                 lane.hear(line, self._tally)
         refused = [each for lane in self._lanes for each in lane.refused]
-        require(not refused, f"our program refused: {refused[:SHOWN]}")
+        require(not refused, f"our process refused: {refused[:SHOWN]}")
         return f"killed after {self._tally.changes} changes and {self._tally.commits} commits in {len(self._lanes)} file systems; {self._records()}"
 
     def we_replay(self) -> str:
-        """What the kernel had made durable before its power went."""
+        """Replays the changes that the kernel had made durable before its power failed."""
         self._disk.attach()
         records = self._records()
         self._disk.attach()
@@ -203,7 +205,7 @@ class ManyLogs:
         return start_zfs(machine, KEY_FILE)
 
     def kernel_replays(self) -> str:
-        """The kernel imports what our killed process left, and replays our logs."""
+        """The kernel imports the pool of our killed process, and replays our logs."""
         # One after the other: each replay has 32 MiB of buffers.
         self._run(f"""
             zpool import -f -N -R /mnt -d /dev -o cachefile=none {POOL}
@@ -220,7 +222,7 @@ class ManyLogs:
         require("errors: No known data errors" in shown and "repaired 0B" in shown, f"the kernel's ZFS found:\n{shown}")
         self.by_kernel += len(self._lanes)
         tally = self._tally
-        return f"{len(self._lanes)} logs replayed, what we had committed is there, {tally.later} later changes, {tally.in_part} writes in part; its scrub repaired 0B"
+        return f"{len(self._lanes)} logs replayed, our committed changes are there, {tally.later} later changes, {tally.in_part} writes in part; its scrub repaired 0B"
 
     def kernel_leaves_logs(self) -> str:
         """Changes that only the kernel's logs have. The power goes next."""
@@ -238,7 +240,8 @@ class ManyLogs:
             for _ in range(lane.rng.randint(*LOGGED)):
                 change = changes.next()
                 logged.append(_line(lane, change))
-                # Changes of attributes come after those of names in a commit: what is made in a directory would be made before that has its project.
+                # In a commit, changes of attributes follow those of names: an entry would be created in a directory
+                # before the directory has its project.
                 if change.words[0] == "project" or lane.rng.random() < KERNEL_COMMIT:
                     logged.append(_line(lane, Change(("commit",))))
             logged.append(_line(lane, Change(("commit",))))
@@ -283,7 +286,7 @@ class ManyLogs:
                 lane.hear(answer, self._tally)
 
     def _load(self, ours: Program) -> None:
-        """Until each log has what it has to have, and a while longer."""
+        """Runs until each log has its required records, and a while longer."""
         deadline = time.monotonic() + STEP_SECONDS
         end = 0.0
         extra = random.Random(f"{self._seed}:kill").uniform(*EXTRA_SECONDS)
@@ -300,7 +303,7 @@ class ManyLogs:
             if not end and all(lane.answered > lane.least for lane in self._lanes):
                 end = time.monotonic() + extra
             if time.monotonic() > deadline:
-                raise ProofError(f"our program is too slow:\n{ours.words()}")
+                raise ProofError(f"our process is too slow:\n{ours.words()}")
             time.sleep(0.001)
 
     def _run(self, script: str) -> str:
@@ -311,7 +314,7 @@ class ManyLogs:
         self._run(f"base64 -d <<<{packed} | busybox gzip -d | perform {PLACE}")
 
     def _kernel_trees(self) -> dict[str, Tree]:
-        """What each file system holds. A kernel sets no time of access when it replays."""
+        """Returns the contents of each file system. A kernel sets no time of access when it replays."""
         whole = told(base64.b64decode(self._run(f"told {PLACE} | base64 -w0").split()[-1]))
         trees: dict[str, Tree] = {lane.name: {} for lane in self._lanes}
         for path, entry in whole.items():
@@ -360,7 +363,7 @@ def _overwritten() -> list[Change]:
 
 
 def _lines(lane: Lane, changes: Sequence[Change]) -> list[str]:
-    """The lines of changes that the model makes, too."""
+    """Returns the lines of the changes that the model makes, too."""
     for change in changes:
         lane.durable.perform(change)
     return [_line(lane, change) for change in changes]

@@ -29,7 +29,7 @@ def zfs_version() -> str:
 
 
 def kernel_zfs(image: GuestImage) -> list[Path]:
-    """The modules for the kernel of ``image``: from the cache, or built now, which takes minutes."""
+    """Returns the modules for the kernel of ``image``: from the cache, or built now, which needs minutes."""
     version = zfs_version()
     recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), version, image.release, *MODULES)).encode())
     directory = from_cache(f"zfs-{recipe.hexdigest()[:16]}", partial(_build, release=image.release, version=version))
@@ -56,7 +56,7 @@ def _build(building: Path, release: str, version: str) -> None:
     checked(["make", "-s", "-C", zfs, f"-j{os.cpu_count() or 1}"], BUILD_SECONDS)
     for name in MODULES:
         built = _only(list((zfs / "module").rglob(f"{name}.ko")), f"{name}.ko")
-        # What only a debugger reads would be unpacked into the guest's memory.
+        # Debug data would be unpacked into the guest's memory.
         checked(["strip", "--strip-debug", "-o", result / f"{name}.ko", built], BUILD_SECONDS)
 
 

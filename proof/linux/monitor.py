@@ -1,4 +1,4 @@
-"""qemu's monitor (QMP): a whole machine stands still, goes on, or is kept in a file to start from again."""
+"""qemu's monitor (QMP): pauses, resumes or saves a whole virtual machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Monitor:
         return document
 
     def execute(self, command: str, **arguments: Any) -> Any:
-        """Runs one command; returns its answer."""
+        """Runs one command; returns its result."""
         self._socket.sendall((json.dumps({"execute": command, "arguments": arguments}) + "\n").encode())
         while True:
             answer = self._read()
@@ -44,24 +44,24 @@ class Monitor:
                 raise ProofError(f"qemu refuses {command}: {answer['error']['desc']}")
 
     def wait_status(self, wanted: str) -> None:
-        """Returns when the machine is in that state."""
+        """Returns when the virtual machine is in that state."""
         deadline = time.monotonic() + SAVE_SECONDS
         while (found := self.execute("query-status")["status"]) != wanted:
             if time.monotonic() > deadline:
-                raise ProofError(f"the machine is {found}, not {wanted}")
+                raise ProofError(f"the guest is {found}, not {wanted}")
             time.sleep(POLL_SECONDS)
 
     def save(self, path: Path) -> None:
-        """Writes the machine to a file, from which a new one begins. This one stands still from then on."""
+        """Saves the virtual machine to a file, from which a new one starts. This one stays paused from then on."""
         self.execute("migrate", uri=f"exec:cat >{path}")
         deadline = time.monotonic() + SAVE_SECONDS
         while (state := self.execute("query-migrate").get("status")) != "completed":
             if state == "failed" or time.monotonic() > deadline:
-                raise ProofError(f"the machine could not be saved: {state}")
+                raise ProofError(f"the guest could not be saved: {state}")
             time.sleep(POLL_SECONDS)
 
     def throttle(self, disk: str, write_bytes_per_second: int) -> None:
-        """Bounds how fast a disk takes writes; 0 takes the bound away."""
+        """Bounds the write rate of a disk; 0 removes the bound."""
         rates = dict.fromkeys(("bps", "bps_rd", "iops", "iops_rd", "iops_wr"), 0)
         self.execute("block_set_io_throttle", device=disk, bps_wr=write_bytes_per_second, **rates)
 

@@ -19,7 +19,7 @@ class StorageNetwork:
     prefix: str
 
     def unplug(self) -> None:
-        """Frames vanish in both directions; the guest's card goes on seeing its link, as behind a dead switch."""
+        """Frames are dropped in both directions; the guest's card still sees its link, as behind a dead switch."""
         checked(["ip", "link", "set", self.tap, "down"], COMMAND_SECONDS)
 
     def plug_in(self) -> None:

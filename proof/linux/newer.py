@@ -1,6 +1,7 @@
-"""A newer kernel for the guest, and ``tlshd``, which Debian 12 does not have: from Debian 13, by an apt that knows nothing else.
+"""A newer kernel for the guest, and ``tlshd``, which Debian 12 does not have: from Debian 13, by an apt with no
+other source.
 
-What belongs to ``tlshd`` is a root of its own in the guest, because its libraries are newer than the guest's.
+The files of ``tlshd`` are a root of their own in the guest, because its libraries are newer than the guest's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def fetch() -> Path:
 
 
 def with_tls(image: GuestImage, scratch: Path) -> GuestImage:
-    """The image with a kernel that knows RPC with TLS, and with ``tlshd``."""
+    """Returns the image with a kernel that supports RPC with TLS, and with ``tlshd``."""
     directory = fetch()
     whole = scratch / "initramfs-newer"
     checked(["sh", "-c", 'cat "$0" "$1" >"$2"', image.initramfs, directory / "more", whole], PACK_SECONDS)
@@ -39,7 +40,7 @@ def with_tls(image: GuestImage, scratch: Path) -> GuestImage:
 
 
 def _archive() -> str:
-    """The archive that this machine uses, so that mirrors and proxies are respected."""
+    """Returns the archive that this host uses, so that mirrors and proxies are respected."""
     shown = checked(["apt-get", "indextargets", "--format", "$(REPO_URI) $(COMPONENT)"], DOWNLOAD_SECONDS)
     found = re.search(r"^(\S+/debian/?) main$", shown, re.M)
     if not found:

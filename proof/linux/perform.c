@@ -1,6 +1,6 @@
 /*
- * perform FOLDER: performs changes of files, a line each, in the words of the program of proof/files:
- * `FILE-SYSTEM COMMAND PATH ...`. The file system is a folder below FOLDER. Ends with the first that fails.
+ * perform DIRECTORY: performs changes of files, a line each, in the commands of the example of proof/files:
+ * `FILE-SYSTEM COMMAND PATH ...`. The file system is a directory below DIRECTORY. Exits at the first failure.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -124,8 +124,8 @@ punch(int file)
 }
 
 /*
- * A project, and whether what is made in a directory belongs to it. Of that flag versions of OpenZFS up to 2.3 take the number
- * that other calls have for it, as zfs-project(8) does.
+ * A project, and whether new entries of a directory inherit it. Up to version 2.3 OpenZFS expects for that flag the
+ * number that other calls have for it, like zfs-project(8).
  */
 static int
 set_project(int file)
@@ -164,7 +164,7 @@ make(void)
 	}
 	if (error == 0)
 		error = lchown(name, (uid_t)number(5), (gid_t)number(6));
-	/* A directory keeps the bit that it has from the one that it is in. */
+	/* A directory retains the bit that it inherited from its parent. */
 	if (error == 0 && strcmp(kind, "link") != 0 && strcmp(kind, "directory") != 0)
 		error = chmod(name, mode(4));
 	return (error);
@@ -188,7 +188,7 @@ set_times(void)
 	return (utimensat(AT_FDCWD, path(2), times, AT_SYMLINK_NOFOLLOW));
 }
 
-/* Everything of the file system that was done before is durable. */
+/* All earlier changes of the file system are durable. */
 static int
 commit(void)
 {
@@ -260,7 +260,7 @@ main(int count, char **words)
 			return (1);
 		}
 	}
-	/* What is held is open until the power goes. */
+	/* Held files stay open until the power fails. */
 	if (held != 0 && fork() == 0) {
 		(void) setsid();
 		for (int file = 0; file <= 2; file++)

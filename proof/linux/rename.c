@@ -1,4 +1,4 @@
-/* rename exchange|whiteout FROM TO: what mv of the guest's coreutils cannot do. */
+/* rename exchange|whiteout FROM TO: renames that mv of the guest's coreutils does not support. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@ from proof.runtime import REPOSITORY, ProofError, at_exit
 CACHE = REPOSITORY / "target/linux-initiator"
 GUEST = Path(__file__).parent / "guest"
 CLIENTS_PAGE = REPOSITORY / "docs/guide/clients.md"
-"""What administrators are told: the guest is set up by these very words."""
+"""The page for administrators: the guest is set up by its commands."""
 SETTINGS = MULTIPATH_SETTINGS, ISCSI_SETTINGS = "/etc/multipath.conf", "/etc/iscsi/iscsid.conf"
 KERNEL_METAPACKAGE = "linux-image-amd64"
 DOWNLOAD_SECONDS = 600.0
@@ -52,14 +52,14 @@ LEFT_OUT = (
     *("usr/lib/x86_64-linux-gnu/perl", "usr/lib/x86_64-linux-gnu/perl-base", "usr/lib/python3", "usr/lib/python3.11"),
     *("usr/lib/python3.13", "usr/lib/systemd/system", "usr/lib/udev/hwdb.d", "var/lib/dpkg"),
 )
-"""What no program of the guest needs: it is unpacked into memory at each start."""
+"""Modules that no process of the guest needs: the image is unpacked into memory at each start."""
 
 LEFT_OUT_FILES = ("libperl.so.*", "libpython3*", "perl*", "python3*")
 
 
 @dataclass(frozen=True)
 class GuestImage:
-    """What qemu starts."""
+    """The files that qemu starts."""
 
     kernel: Path
     initramfs: Path
@@ -104,11 +104,11 @@ def _build_directory() -> Iterator[Path]:
 
 
 def _kernel_package() -> str:
-    """The package of the newest kernel that the metapackage stands for."""
+    """Returns the package of the newest kernel that the metapackage depends on."""
     shown = checked(["apt-cache", "depends", KERNEL_METAPACKAGE], DOWNLOAD_SECONDS)
     found = re.search(r"Depends: (linux-image-\S+)", shown)
     if not found:
-        raise ProofError(f"apt knows no {KERNEL_METAPACKAGE}: run apt-get update")
+        raise ProofError(f"apt has no {KERNEL_METAPACKAGE}: run apt-get update")
     return found.group(1)
 
 
@@ -158,7 +158,7 @@ def _build(building: Path, kernel_package: str) -> None:
 
 def _download(building: Path, archives: Path, kernel_package: str) -> None:
     download_whole(building, archives, *PACKAGES)
-    # Without what it depends on: that is for making an initramfs, which we do ourselves.
+    # Without its dependencies: they build an initramfs, which we do ourselves.
     download(archives, kernel_package)
 
 
@@ -197,7 +197,7 @@ def copy_modules(kernel_root: Path, root: Path, release: str, more: Sequence[str
         file, _, others = line.partition(":")
         needs[_module_name(file)] = [file, *others.split()]
     for module in (*MODULES, *more):
-        # What is built into this kernel has no file.
+        # A module that is built into this kernel has no file.
         for file in needs.get(module, []):
             (sink / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source / file, sink / file)

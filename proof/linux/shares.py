@@ -15,9 +15,9 @@ NETWORK = NETWORKS[0]
 OLDER = "/mnt/older"
 """The same by version 3."""
 LOCKD = "mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; echo guest >/proc/sys/kernel/hostname; rpcbind; rpc.statd --no-notify"
-"""What a client of version 3 needs for locks; other systems start it."""
+"""The daemons that a client of version 3 needs for locks; other systems start them."""
 GRANT_SECONDS_MAX = 15
-"""A client that is not called back asks again after 30 seconds."""
+"""A client that is not called back retries after 30 seconds."""
 GRACE_OVER_SECONDS = 25
 MOUNT_SECONDS = 60.0
 CLOCK_SECONDS_MAX = 600
@@ -31,7 +31,7 @@ KILLS = 8
 CHANGES_A_ROUND = 11
 """``mkdir``, ``open``, ``rename``, ``link``, ``unlink``, ``rename``, ``symlink``, ``rename``, two ``unlink``, ``rmdir``."""
 SERVER_LOST = re.compile(r"nfs: server \S+ (not responding|OK)|NFS: .*state manager", re.I)
-"""What the kernel says while a server is away."""
+"""Kernel messages while a server is away."""
 
 TREE = "/usr/lib/modules"
 FILES = 400
@@ -39,13 +39,14 @@ FILES = 400
 
 
 def _mount(options: str) -> str:
-    """Without the helper of nfs-common, so that nothing but port 2049 is asked: the kernel needs the numbers that it would add."""
+    """Mounts without the helper of nfs-common, so that only port 2049 is used: the kernel needs the options that the
+    helper would add."""
     address = f"addr={NETWORK.server},clientaddr={NETWORK.guest}"
     return f"modprobe nfsv4; mkdir -p {MOUNT}; mount -i -t nfs4 -o {options},{address} {NETWORK.server}:/{POOL}/{SHARE} {MOUNT}"
 
 
 class Shares:
-    """What an application does with a share, while the server lives and while it is killed."""
+    """Actions of an application on a share, while the server runs and while it is killed."""
 
     def __init__(self, machine: Machine, server: PortalServer):
         self._machine = machine
@@ -71,10 +72,11 @@ class Shares:
         return "modes, owners, times, links, holes, renames, locks, files without a name"
 
     def older(self) -> str:
-        """Version 3, with locks of the client alone: the same, and what one version writes the other reads."""
+        """Version 3, with locks of the client alone: the same, and each version reads the files that the other
+        writes."""
         self._mount_older()
         self._use(OLDER)
-        # What the one mount found absent it does not ask for again at once.
+        # A mount caches for a while that a name is missing.
         forget = "echo 3 > /proc/sys/vm/drop_caches"
         tree = f"{TREE}/*/kernel/fs"
         self._machine.run(f"cp -a {tree} {OLDER}/tree; {forget}; diff -r {tree} {MOUNT}/tree", LOAD_SECONDS)
@@ -88,7 +90,8 @@ class Shares:
         self._machine.run(f"modprobe nfsv3; mkdir -p {OLDER}; mount -i -t nfs -o {options} {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
 
     def older_locks(self) -> str:
-        """Locks of version 3 and of version 4.2 exclude each other; who waits is called back; they outlast a kill of the server."""
+        """Locks of version 3 and of version 4.2 exclude each other; a blocked client is called back; locks survive a
+        kill of the server."""
         machine = self._machine
         machine.run(f"{LOCKD}; mkdir -p {OLDER}; mount -t nfs -o vers=3,proto=tcp {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
         shown = machine.run(f"grep ' {OLDER} ' /proc/mounts").strip()
@@ -99,7 +102,7 @@ class Shares:
         newer.output()
         waits.output()
         waited = int(machine.run("echo $(($(cat /run/got) - $(cat /run/given)))"))
-        require(waited <= GRANT_SECONDS_MAX, f"who waited for a lock had it {waited} s later")
+        require(waited <= GRANT_SECONDS_MAX, f"a blocked client got its lock {waited} s later")
         older = self._hold_lock(OLDER)
         machine.run(f"! flock -n {MOUNT}/held true", MOUNT_SECONDS)
         self._server.kill()
@@ -110,7 +113,8 @@ class Shares:
         return f"called back {waited} s after; its lock held over a kill (server back after {served:.1f} s)"
 
     def snapshots(self) -> str:
-        """A file comes back out of ``.zfs/snapshot`` by either version, and a snapshot that is destroyed under a client is gone for it."""
+        """A file is restored from ``.zfs/snapshot`` by either version, and a snapshot that is destroyed under a
+        client is gone for it."""
         machine, share = self._machine, f"{POOL}/{SHARE}"
         tree = f"{TREE}/*/kernel/net"
         machine.run(f"cp -a {tree} {MOUNT}/kept; echo then > {MOUNT}/report; sync", LOAD_SECONDS)
@@ -138,11 +142,11 @@ class Shares:
         machine.run(f"[ \"$(cat {MOUNT}/.zfs/snapshot/tuesday/report)\" = then ]; rm {MOUNT}/report", MOUNT_SECONDS)
         machine.run(f"umount {OLDER}", MOUNT_SECONDS)
         self._server.command("snapshot", "destroy", f"{share}@tuesday", "--yes-destroy-data")
-        return "copied and compared by versions 4.2 and 3; a destroyed one is gone for who has a file of it open"
+        return "copied and compared by versions 4.2 and 3; a destroyed one is gone for a client with an open file of it"
 
     def names(self) -> str:
-        """Nothing takes the name of a child file system, exclusive creates leave no times of the server's, and a name that
-        is not UTF-8, which version 3 makes and version 4 refuses to make, can be used by both."""
+        """The name of a child file system cannot be replaced, exclusive creates leave no times of the server's, and
+        a name that is not UTF-8, which version 3 creates and version 4 refuses to create, can be used by both."""
         machine, child = self._machine, f"{POOL}/{SHARE}/child"
         self._server.command("filesystem", "create", child)
         self._mount_older()
@@ -189,7 +193,7 @@ class Shares:
         )
 
     def load(self) -> str:
-        """What a build does: a tree is copied, compared from the server's memory, and removed."""
+        """The load of a build: a tree is copied, compared from the server's memory, and removed."""
         machine = self._machine
         machine.run(f"cp -a {TREE} {MOUNT}/tree; sync", LOAD_SECONDS)
         machine.run("echo 3 > /proc/sys/vm/drop_caches")
@@ -251,7 +255,7 @@ class Shares:
         )
         changes = 0
         for _ in range(KILLS):
-            # The moment within the next changes is any.
+            # The time within the next changes is arbitrary.
             wait = f"until [ $(cat /run/changes 2>/dev/null || echo 0) -gt {changes} ]; do sleep 0.02; done; cat /run/changes"
             changes = int(self._machine.run(wait, WRITE_SECONDS)) + 1
             self._server.kill()
@@ -262,7 +266,7 @@ class Shares:
         return f"{KILLS} kills, {done * CHANGES_A_ROUND} changes of names, none refused, none done twice"
 
     def without_sessions(self) -> str:
-        """Version 4.0: the same, while the server lives and while it is killed."""
+        """Version 4.0: the same, while the server runs and while it is killed."""
         self._machine.run(f"umount {MOUNT}; {_mount('vers=4.0')}", MOUNT_SECONDS)
         shown = self._machine.run(f"grep ' {MOUNT} ' /proc/mounts").strip()
         require("vers=4.0" in shown, f"another version: {shown}")
@@ -279,7 +283,7 @@ class Shares:
         return f"{self._pause(job)} (server back after {served:.1f} s)"
 
     def rules(self) -> str:
-        """Root is nobody unless the share says otherwise, a share for reading refuses changes, and a stranger finds nothing."""
+        """Root is squashed unless the share allows it, a read-only share refuses changes, and a stranger is refused."""
         machine, share = self._machine, f"{POOL}/{SHARE}"
         machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
         self._server.share(f"rw={NETWORK.prefix}")

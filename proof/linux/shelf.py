@@ -30,7 +30,7 @@ class Shelf(ABC):
 
     @abstractmethod
     def attach(self, machine: Machine, head: str) -> str:
-        """Gives a machine that has just booted its way to the disks; returns the folder where they are."""
+        """Attaches the disks to a guest that has just booted; returns their directory."""
 
     @abstractmethod
     def names(self, head: str) -> list[str]:
@@ -38,7 +38,7 @@ class Shelf(ABC):
 
     @abstractmethod
     def slow_down(self, monitor: Monitor, slow: bool) -> None:
-        """Writes of the machine behind ``monitor`` take seconds to reach the disks, or no longer."""
+        """Delays the writes of the guest behind ``monitor`` by seconds, or no longer."""
 
     def inflight(self, head: str) -> str:
         """The files that count the requests which the head's kernel has under way (Documentation/block/stat)."""
@@ -46,7 +46,7 @@ class Shelf(ABC):
 
 
 class RawDisks(Shelf):
-    """Disks of the two machines without reservations: nothing but a fence keeps the loser out."""
+    """Disks of the two guests without reservations: only a fence stops the writes of the loser."""
 
     has_reservations = False
     claims = "--claims locks"
@@ -73,7 +73,7 @@ class RawDisks(Shelf):
 
 
 class ReservedDisks(Shelf):
-    """Disks behind an iSCSI target: each machine logs in under a name of its own."""
+    """Disks behind an iSCSI target: each guest logs in under a name of its own."""
 
     has_reservations = True
     claims = "--claims reservations"

@@ -1,4 +1,4 @@
-"""What the initiator does with the server while nothing fails."""
+"""The actions of the initiator on the server while no component fails."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from proof.servers.bulkhead import TARGET
 
 GROWN = 640 * MEBIBYTE
 EMPTY_BYTES_MAX = 24 * MEBIBYTE
-"""What an empty file system may hold in the pool: its metadata and the used part of its journal."""
+"""Bound of the space of an empty file system in the pool: its metadata and the used part of its journal."""
 XFS_EMPTY_BYTES_MAX = 96 * MEBIBYTE
 """mkfs.xfs stamps every sector of a log of 64 MiB."""
 BEGIN_SECONDS = 200.0
 """Until writes have begun, whatever paths are missing."""
 AUTHENTICATION_FAILED = 24
-"""What iscsiadm ends with when the target refuses the secret."""
+"""Exit code of iscsiadm when the target refuses the secret."""
 
 FIO = "fio --name=proof --ioengine=libaio --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 --output-format=json"
 
@@ -32,7 +32,8 @@ def require(holds: bool, words: str) -> None:
 
 
 def begin_writes(machine: Machine, disk: str, file: str, how: str, requests: int, seconds: float) -> Job:
-    """Starts writes into ``file`` on ``disk``, as ``how`` says, read back and verified after; returns after so many requests."""
+    """Starts writes into ``file`` on ``disk``, with the options ``how``, read back and verified after; returns after
+    so many requests."""
     writes = f"cat /sys/block/$(basename $(readlink -f {disk}))/stat | awk '{{ print $5 }}'"
     before = int(machine.run(writes))
     script = f"{FIO} --filename={file} --rw=randwrite --bs=16k --size=24m --direct=1 --iodepth=4 {how}; rm {file}"
@@ -53,7 +54,7 @@ def fio_report(output: str) -> dict[str, Any]:
 
 
 def _discovery(server: str, user: str, secret: str) -> str:
-    """Asks for targets with CHAP in both directions."""
+    """Runs discovery with CHAP in both directions."""
     record = f"iscsiadm -m discoverydb -t st -p {server}"
     options = (("authmethod", "CHAP"), ("username", user), ("password", secret), ("username_in", TARGET_USER), ("password_in", TARGET_SECRET))
     update = "".join(f"{record} -o update -n discovery.sendtargets.auth.{name} -v {value}\n" for name, value in options)
@@ -91,7 +92,8 @@ class Session:
         return self.machine.run("iscsiadm --version").strip()
 
     def discover(self) -> str:
-        """SendTargets on either portal shows both, to who knows the secret of discovery, which is none of the target's."""
+        """SendTargets on either portal shows both, to an initiator with the secret of discovery, which differs from
+        the target's."""
         plain = self.machine.attempt(f"iscsiadm -m discovery -t st -p {NETWORKS[0].server}", 60)
         require(plain.status == AUTHENTICATION_FAILED, f"discovery without a secret ended with {plain.status}: {plain.output}")
         wrong = self.machine.attempt(_discovery(NETWORKS[0].server, USER, SECRET), 60)
@@ -121,8 +123,8 @@ class Session:
         self._credentials("not-this-sesame")
         login = f"iscsiadm -m node -T {TARGET} -p {NETWORKS[0].server} --login"
         answer = self.machine.attempt(login, 60)
-        require(answer.status == AUTHENTICATION_FAILED, f"login ended with {answer.status}: {answer.output}")
-        return f"refused, iscsiadm ends with {answer.status}"
+        require(answer.status == AUTHENTICATION_FAILED, f"login exited with {answer.status}: {answer.output}")
+        return f"refused, iscsiadm exits with {answer.status}"
 
     def log_in(self) -> str:
         """Both portals, mutual CHAP, digests on the second."""
@@ -139,7 +141,7 @@ class Session:
         return "2 sessions, mutual CHAP, CRC32C digests on the second"
 
     def identify(self) -> str:
-        """INQUIRY and its pages through each path, against what the server says of the volume."""
+        """Compares INQUIRY and its pages through each path with the server's data of the volume."""
         self.wait_paths(2)
         paths = self.machine.run(f"multipathd show paths format '%w %d' | awk '$1 == \"{self.wwid}\" {{ print $2 }}'").split()
         for path in paths:
@@ -149,7 +151,7 @@ class Session:
             shown = self.machine.run(f"{pages}{tools}sg_modes {device} >/dev/null")
             serial = self.server.serial(DISK)
             for wanted in ("BULKHEAD", serial, f"Number of logical blocks={DISK.size // 512}", "lbprz=1", "asymmetric access state : 0x00"):
-                require(wanted in shown, f"{wanted!r} is not in what {device} says:\n{shown}")
+                require(wanted in shown, f"{wanted!r} is not in the output of {device}:\n{shown}")
         return f"{len(paths)} paths, VPD 00 80 83 b0 b1 b2, serial {self.server.serial(DISK)}, LUNs, ALUA"
 
     def multipath(self) -> str:
@@ -175,7 +177,7 @@ class Session:
             sg_persist -n --out --register --param-sark=0xa2 $other
             dd if=/dev/zero of=$other oflag=direct bs=4k count=1 2>/dev/null
             sg_persist -n --out --release --param-rk=0xa1 --prout-type=5 $one
-            # Unit attentions tell the others (Reservations released, preempted): taken first.
+            # Unit attentions notify the other paths (Reservations released, preempted): received first.
             sg_turs $other >/dev/null 2>&1 || true
             sg_persist -n --in --read-reservation $other | grep -i 'no reservation'
             sg_persist -n --out --clear --param-rk=0xa2 $other
@@ -227,7 +229,7 @@ class FileSystems:
         self._machine.run("dd if=/dev/urandom of=/mnt/ballast bs=1M count=128 conv=fsync 2>/dev/null")
         before = self._server.wait_used("128 MiB of noise show in the pool", DISK, 128 * MEBIBYTE, GROWN)
         self._machine.run("rm /mnt/ballast; sync; fstrim /mnt")
-        after = self._server.wait_used("fstrim gives back the space", DISK, 0, XFS_EMPTY_BYTES_MAX)
+        after = self._server.wait_used("fstrim frees the space", DISK, 0, XFS_EMPTY_BYTES_MAX)
         self._machine.run(f"umount /mnt; xfs_repair -n {self._session.disk} >/dev/null 2>&1", 60)
         sizes = ", ".join(str(size // MEBIBYTE) for size in (empty, before, after))
         return f"MiB in the pool empty, filled, trimmed: {sizes}; xfs_repair finds nothing"
@@ -254,8 +256,8 @@ class FileSystems:
         self._machine.run(f"cmp -n 4194304 -i 1048576:0 {raw} /dev/zero; ! cmp -s -n 1048576 {raw} /dev/zero")
         before = self._server.wait_used("the noise shows in the pool", RAW, 24 * MEBIBYTE, RAW.size)
         self._machine.run(f"blkdiscard {raw}; cmp -n {RAW.size} {raw} /dev/zero")
-        after = self._server.wait_used("discard gives back the space", RAW, 0, 4 * MEBIBYTE)
-        return f"zeroes where asked, the pool holds {before // MEBIBYTE} MiB, then {after // MEBIBYTE} MiB"
+        after = self._server.wait_used("discard frees the space", RAW, 0, 4 * MEBIBYTE)
+        return f"zeroes where requested, the pool holds {before // MEBIBYTE} MiB, then {after // MEBIBYTE} MiB"
 
 
 class NetworkBlockDevice:
@@ -279,7 +281,7 @@ class NetworkBlockDevice:
         self._machine.run("mkfs.ext4 -q -E discard /dev/nbd0; mount /dev/nbd0 /mnt; dd if=/dev/urandom of=/mnt/noise bs=1M count=32 conv=fsync 2>/dev/null")
         before = self._server.wait_used("noise over NBD shows in the pool", NETWORK_DISK, 32 * MEBIBYTE, NETWORK_DISK.size)
         self._machine.run("rm /mnt/noise; sync; fstrim /mnt")
-        after = self._server.wait_used("fstrim over NBD gives back the space", NETWORK_DISK, 0, EMPTY_BYTES_MAX)
+        after = self._server.wait_used("fstrim over NBD frees the space", NETWORK_DISK, 0, EMPTY_BYTES_MAX)
         self._machine.run("umount /mnt; e2fsck -fn /dev/nbd0 >/dev/null 2>&1; nbd-client -d /dev/nbd0 >/dev/null", 60)
         return f"{report['write']['total_ios']} writes verified, {before // MEBIBYTE} MiB in the pool, {after // MEBIBYTE} MiB after fstrim"
 

@@ -16,7 +16,7 @@ INITIATOR = "iqn.1993-08.org.debian:01:bulkhead-proof"
 USER, SECRET = "linux", "guest-says-sesame"
 TARGET_USER, TARGET_SECRET = "bulkhead", "server-says-sesame"
 FINDER, FINDER_SECRET = "finder", "finder-says-sesame"
-"""Who may ask for targets."""
+"""The initiator that may discover targets."""
 NBD_PORT = 10809
 NFS_PORT = 2049
 DISK = VolumeSpec("disk", 512 * MEBIBYTE)
@@ -58,16 +58,16 @@ class PortalServer(Bulkhead):
         self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)
 
     def make_share(self) -> None:
-        """A file system whose root is root."""
+        """Creates a file system without root squashing."""
         self.command("filesystem", "create", f"{POOL}/{SHARE}", "--mode", "0777")
         self.share(f"rw={NETWORKS[0].prefix},no_root_squash")
 
     def share(self, rule: str) -> None:
-        """Gives it another rule, while it is in use."""
+        """Changes its rule, while it is in use."""
         self.command("filesystem", "set", f"{POOL}/{SHARE}", f"sharenfs={rule}")
 
     def log(self) -> str:
-        """What the server that runs has told."""
+        """Returns the log of the running server."""
         return self.children[0].log.read_text(errors="replace")
 
     def _prepare_shelf(self, networks: list[str]) -> None:
@@ -82,7 +82,7 @@ class PortalServer(Bulkhead):
     def wwid(self, spec: VolumeSpec) -> str:
         """The volume's identity as Linux names it.
 
-        Of the designators in VPD page 83h udev takes the EUI-64 (a 2 before it), because it does not know
+        Of the designators in VPD page 83h udev uses the EUI-64 (a 2 before it), because it does not support
         locally assigned NAA.
         """
         return "2" + self._identity(spec)["eui"]
@@ -102,7 +102,7 @@ class PortalServer(Bulkhead):
         return int(document["referenced"]["value"])
 
     def wait_used(self, what: str, spec: VolumeSpec, low: int, high: int) -> int:
-        """Waits until the volume holds between ``low`` and ``high`` bytes; returns how many."""
+        """Blocks until the volume uses between ``low`` and ``high`` bytes; returns how many."""
         try:
             wait_until(what, lambda: low <= self.used(spec) <= high, SPACE_SECONDS, poll_seconds=0.5)
         except ProofError as error:
@@ -110,7 +110,7 @@ class PortalServer(Bulkhead):
         return self.used(spec)
 
     def resize(self, spec: VolumeSpec, size: int) -> None:
-        """Gives the volume another size while it is in use."""
+        """Resizes the volume while it is in use."""
         self.command("volume", "resize", f"{POOL}/{spec.name}", "--size", str(size))
 
     def restart(self) -> float:

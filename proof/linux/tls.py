@@ -1,4 +1,5 @@
-"""Linux's own NFS client by RPC with TLS: a kernel that knows it, ``tlshd``, a server with a certificate, and a client with one or without."""
+"""Linux's own NFS client by RPC with TLS: a kernel that supports it, ``tlshd``, a server with a certificate, and a
+client with one or without."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def server_of(scratch: Path) -> PortalServer:
 
 
 class Tls:
-    """What a client does with a share that asks for TLS."""
+    """Actions of a client on a share that requires TLS."""
 
     def __init__(self, machine: Machine, server: PortalServer):
         self._machine = machine
@@ -94,7 +95,7 @@ class Tls:
         self._machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
 
     def use(self, version: str, way: str) -> str:
-        """Contents come back as they were, a lock excludes, and a tree is walked."""
+        """Contents are read back unchanged, a lock excludes, and a tree is walked."""
         self._server.share(f"{RULE},xprtsec={way}")
         shown = self._mounted(f"vers={version},xprtsec={way}")
         require(f"vers={version}" in shown and f"xprtsec={way}" in shown, f"another mount: {shown}")
@@ -110,7 +111,8 @@ class Tls:
         return "6.5 MB compared, a lock, 100 files"
 
     def refuse(self) -> str:
-        """Who is not secured as the share asks finds nothing, and a client does not take a server of another name."""
+        """A client without the security that the share requires is refused, and a client refuses a server of another
+        name."""
         told = []
         for rule, others in (("mtls", ("none", "tls")), ("tls", ("none", "mtls"))):
             self._server.share(f"{RULE},xprtsec={rule}")
@@ -119,7 +121,7 @@ class Tls:
                 require(refused.status != 0, f"a share with xprtsec={rule} was mounted with {other}")
                 told.append(refused.output.strip().splitlines()[0].split(":")[-1].strip())
         refused = self._mount("vers=4.2,xprtsec=tls", OTHER_NAME)
-        require(refused.status != 0, "the client took a server whose certificate is for another name")
+        require(refused.status != 0, "the client accepted a server with a certificate for another name")
         return f"{len(told)} refused ({', '.join(sorted(set(told)))}); another name refused"
 
     def killed(self, version: str) -> str:

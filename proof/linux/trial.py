@@ -19,7 +19,7 @@ class Trial:
     """The count of a run."""
 
     machine: Machine
-    """The guest whose kernel log is judged."""
+    """The guest with the judged kernel log."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -36,8 +36,8 @@ class Trial:
         expected: re.Pattern[str] | None = None,
         essential: bool = False,
     ) -> None:
-        """Runs one step; ``action`` returns what it found. Trouble in the guest's kernel log fails it,
-        too, unless ``expected`` knows the line."""
+        """Runs one step; ``action`` returns its result. Trouble in the guest's kernel log fails it, too, unless
+        ``expected`` matches the line."""
 
         def judged() -> str:
             words = action()
@@ -55,12 +55,13 @@ class Trial:
                 raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
 
     def judged(self, title: str, action: Callable[[], str], *, essential: bool = False) -> None:
-        """Runs one step that no kernel's log is asked about: whole machines come and go in it."""
+        """Runs one step without a judged kernel log: virtual machines start and stop in it."""
         if not self._count(title, action) and essential:
             raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
 
     def part(self, action: Callable[[], None]) -> None:
-        """Runs steps that build on each other; one that is essential ends them when it fails, and no others."""
+        """Runs steps that build on each other; an essential step that fails skips the rest of them, and no other
+        steps."""
         try:
             action()
         except EssentialStepFailed as error:

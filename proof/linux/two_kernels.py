@@ -1,9 +1,10 @@
-"""Two heads with a kernel each, on the same disks: whole machines stand still, lose their power, are cut off.
+"""Two heads with a kernel each, on the same disks: virtual machines are paused, lose their power, are cut off.
 
-A pair in one kernel shares its locks, its page cache and its clock, which hides what two machines do not share. Here each head is
-a guest; the clients are on the host, and their ledger judges every sector after every takeover, and again when what the loser had
-under way has landed or was refused. What Pacemaker would do is done by this proof: it says that a head is fenced only after it was
-switched off, unless disks with reservations have to bear the lie.
+A pair in one kernel shares its locks, its page cache and its clock, which hides effects between two hosts. Here each
+head is a guest. The clients are on the host, and their ledger judges every sector after every takeover, and again
+when the pending writes of the loser have arrived or were refused. This proof does the work of Pacemaker: it confirms
+a fence only after the head was switched off, except for disks with reservations, which must tolerate a wrong
+confirmation.
 """
 
 from __future__ import annotations
@@ -37,13 +38,14 @@ NAMES = ("left", "right")
 NBD_PORT = 10809
 HOST_IDS = {"left": 0x0A, "right": 0x0B}
 VOLUMES = {"usual": ("--size 16M --sparse", False, 16 << 20), "durable": ("--size 8M --sparse --sync always --block-size 8K", True, 8 << 20)}
-"""What each is made with, whether every answer means durable, and its bytes."""
+"""The options of each volume, whether every acknowledged write is durable, and its bytes."""
 CONNECTIONS = 2
 LOAD_SECONDS = (0.5, 3.0)
 STILL_SECONDS = (0.2, 4.0)
-"""How long a machine stands still: the longest stalls are far longer than a server looks away from the clock."""
+"""How long a guest is paused: the longest stalls are far longer than the interval in which a server checks the
+clock."""
 LATE_SECONDS = 30.0
-"""By then a loser that goes on has ended."""
+"""By then a loser that resumes has exited."""
 AGENT_STOP_SECONDS = 60.0
 OWNERSHIP_LOST = 8
 
@@ -56,7 +58,7 @@ def _appliance(disks: Sequence[str]) -> str:
 
 @dataclass
 class Head:
-    """One machine, and the server of the pool on it."""
+    """One guest, and the server of the pool on it."""
 
     name: str
     network: StorageNetwork
@@ -66,11 +68,11 @@ class Head:
 
     @property
     def address(self) -> str:
-        """Where its server answers NBD clients."""
+        """The address at which its server accepts NBD clients."""
         return f"{self.network.guest}:{NBD_PORT}"
 
     def cut(self) -> None:
-        """Nothing passes between the machine and anybody else."""
+        """Drops all packets between the guest and other hosts."""
         self.network.unplug()
 
     def mend(self) -> None:
@@ -79,7 +81,7 @@ class Head:
 
 
 class TwoKernels:
-    """A pool, its two heads, the clients, and what must hold after every round."""
+    """A pool, its two heads, the clients, and the checks after every round."""
 
     def __init__(self, scratch: Path, image: GuestImage, shelf: Shelf, seed: int):
         self._scratch = scratch
@@ -93,19 +95,19 @@ class TwoKernels:
         self._late = 0
         self.faults: dict[str, Callable[[random.Random, Head, Head], str]] = {
             "power lost": self._power_lost,
-            "stands still and goes on": self._stands_still,
+            "paused, resumes": self._stands_still,
             "server killed": self._server_killed,
             "moved": self._moved,
         }
         if shelf.has_reservations:
-            self.faults |= {"stands still, is taken over, goes on": self._wakes_up_late, "cut off, is taken over, comes back": self._comes_back}
+            self.faults |= {"paused, is taken over, resumes": self._wakes_up_late, "cut off, is taken over, reconnects": self._comes_back}
         else:
-            self.faults |= {"stands still, is switched off": self._switched_off_still, "cut off, is switched off": self._switched_off_alone}
+            self.faults |= {"paused, is switched off": self._switched_off_still, "cut off, is switched off": self._switched_off_alone}
 
     # ------------------------------------------------------------------ the machines
 
     def boot(self) -> str:
-        """Both machines boot once; from then on a machine that lost its power begins where it had just booted."""
+        """Both guests boot once; a guest that lost its power then starts from the state right after that boot."""
         machines = {name: Machine(self._scratch, self._image, (network,), disks=self._shelf.disks, name=name) for name, network in zip(NAMES, NETWORKS, strict=True)}
         for name, machine in machines.items():
             machine.wait_booted()
@@ -120,7 +122,7 @@ class TwoKernels:
         return self._scratch / f"{name}.machine"
 
     def _begin(self, name: str) -> None:
-        """A machine that has just booted."""
+        """Starts a guest in the state right after its boot."""
         network = NETWORKS[NAMES.index(name)]
         machine = Machine(self._scratch, self._image, (network,), disks=self._shelf.disks, name=name, saved=self._saved(name))
         monitor = machine.monitor()
@@ -156,7 +158,7 @@ class TwoKernels:
                 address = NbdAddress(f"nbd://{head.address}/{volume.name}")
                 volume.clients = [NbdClient(address) for _ in range(CONNECTIONS)]
             except ClientError as error:
-                raise ProofError(f"{error}; the server of {head.name} said:\n{head.server.log()}") from error
+                raise ProofError(f"{error}; the log of the server of {head.name}:\n{head.server.log()}") from error
 
     def _disconnect(self) -> None:
         for volume in self._volumes:
@@ -175,11 +177,11 @@ class TwoKernels:
                 found = verify(volume, volume.clients[0], everything)
             except ClientError as error:
                 head = self._heads[self._active]
-                raise ProofError(f"{when}: {error}; the server of {head.name} said:\n{head.server.log()}") from error
+                raise ProofError(f"{when}: {error}; the log of the server of {head.name}:\n{head.server.log()}") from error
             require(not found, f"{when}: " + "; ".join(map(str, found[:6])))
 
     def _take_over(self, head: Head, proof: str) -> str:
-        """``head`` serves, and what was acknowledged is there."""
+        """``head`` serves, and all acknowledged writes are there."""
         took = head.server.serve(POOL, f"{self._shelf.claims} {proof}")
         self._active = head.name
         self._connect(head)
@@ -189,7 +191,8 @@ class TwoKernels:
     # ------------------------------------------------------------------ the rounds
 
     def perform(self, number: int, fault: str) -> str:
-        """One fault under load. What was acknowledged must be there at once, and when all that was late has come."""
+        """One fault under load. Acknowledged writes must be there at once, and still when all late writes have
+        arrived."""
         rng = random.Random(f"{self._seed}:{number}")
         head = self._heads[self._active]
         other = next(one for one in self._heads.values() if one is not head)
@@ -201,11 +204,11 @@ class TwoKernels:
 
     @property
     def acknowledged(self) -> int:
-        """Changes that clients were told are done."""
+        """Number of acknowledged changes."""
         return sum(volume.ledger.acknowledged for volume in self._volumes)
 
     def _replaced(self, head: Head) -> None:
-        """The machine of ``head`` is gone; it comes back as one that has just booted."""
+        """Replaces the guest of ``head`` by one in the state right after its boot."""
         head.mend()
         self._begin(head.name)
 
@@ -215,7 +218,7 @@ class TwoKernels:
         return self._power_lost_now(head, other)
 
     def _stands_still(self, rng: random.Random, head: Head, _other: Head) -> str:
-        """Nobody takes over: clients saw a pause."""
+        """No takeover: clients saw a pause."""
         still = rng.uniform(*STILL_SECONDS)
         head.monitor.execute("stop")
         self._load(rng, still)
@@ -223,7 +226,7 @@ class TwoKernels:
         self._load(rng, rng.uniform(*LOAD_SECONDS))
         for volume in self._volumes:
             require(not any(client.dead for client in volume.clients), f"a client lost its connection: {head.server.log()}")
-            require(Workload([volume], rng).drain(LATE_SECONDS), f"{volume.name}: no answers after the pause")
+            require(Workload([volume], rng).drain(LATE_SECONDS), f"{volume.name}: no replies after the pause")
         return f"stood still for {still:.1f} s"
 
     def _switched_off_still(self, rng: random.Random, head: Head, other: Head) -> str:
@@ -232,7 +235,7 @@ class TwoKernels:
         return self._power_lost_now(head, other)
 
     def _switched_off_alone(self, rng: random.Random, head: Head, other: Head) -> str:
-        """It goes on writing what it has, and answers nobody."""
+        """It still writes its pending data, and replies to no client."""
         head.cut()
         self._load(rng, rng.uniform(*STILL_SECONDS))
         return self._power_lost_now(head, other)
@@ -246,7 +249,7 @@ class TwoKernels:
         return words
 
     def _wakes_up_late(self, rng: random.Random, head: Head, other: Head) -> str:
-        """The fence lied: the machine only stood still, with writes under way."""
+        """A wrong fence confirmation: the guest was only paused, with writes pending."""
         head.monitor.execute("stop")
         self._load(rng, 0.2)
         self._disconnect()
@@ -256,7 +259,7 @@ class TwoKernels:
         return f"{words}; {self._loser_ended(rng, head)}"
 
     def _comes_back(self, rng: random.Random, head: Head, other: Head) -> str:
-        """The fence lied: the machine had only lost its network, and what it wrote waits in its kernel."""
+        """A wrong fence confirmation: the guest had only lost its network, and its writes are pending in its kernel."""
         head.cut()
         self._load(rng, rng.uniform(*STILL_SECONDS))
         self._disconnect()
@@ -266,7 +269,7 @@ class TwoKernels:
         return f"{words}; {self._loser_ended(rng, head)}"
 
     def _loser_ended(self, rng: random.Random, head: Head) -> str:
-        """The server of the head that lost the pool ends by itself, while the new owner is at work."""
+        """The server of the head that lost the pool exits by itself, while the new owner is at work."""
         since = time.monotonic()
         waiting = head.machine.start(f"until [ -s {head.server.place}/status ]; do sleep 0.1; done; cat {head.server.place}/status", LATE_SECONDS)
         self._load(rng, 1.0)
@@ -283,7 +286,7 @@ class TwoKernels:
         self._load(rng, rng.uniform(0.2, 1.0))
         pending = f"cat {self._shelf.inflight(head.name)} | awk '{{ sum += $2 }} END {{ print sum }}'"
         since = time.monotonic()
-        # In one script: what is under way at the kill is gone soon.
+        # In one script: pending writes are gone soon after the kill.
         shown = head.machine.run(f"kill -KILL $(cat {head.server.place}/pid); {pending}; {head.server.agent(POOL, 'stop')}; {pending}", AGENT_STOP_SECONDS)
         took = time.monotonic() - since
         at_kill, at_stop = (int(word) for word in (shown.split()[0], shown.split()[-1]))
@@ -299,7 +302,7 @@ class TwoKernels:
         return self._take_over(other, "")
 
     def audit(self) -> str:
-        """A clean end, and what zdb says of the pool."""
+        """A clean stop, and zdb's findings in the pool."""
         head = self._heads[self._active]
         self._disconnect()
         head.server.stop()

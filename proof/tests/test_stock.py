@@ -48,7 +48,7 @@ class StockClientTest(unittest.TestCase):
     def test_forgotten_write_is_an_error(self) -> None:
         client = self.client(WROTE, "echo 'Pattern verification failed at offset 0, 4096 bytes'")
         client.wait_writes(3, SECONDS)
-        with self.assertRaisesRegex(ProofError, "not what was written"):
+        with self.assertRaisesRegex(ProofError, "differs from the written data"):
             client.finish()
 
     def test_program_that_is_gone_is_an_error(self) -> None:
