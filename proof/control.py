@@ -29,14 +29,14 @@ class Control:
         self._socket.close()
 
     def ask(self, request: object) -> Any:
-        """The answer, without its kind."""
+        """Returns the result, without its kind."""
         message = self.exchange(request)
         if failure := message.get("failure"):
             raise ProofError(f"{request}: {failure['message']}")
         return next(iter(message["answer"].values()))
 
     def exchange(self, request: object) -> dict[str, Any]:
-        """The ``answer`` or the ``failure`` (docs/formats/control.md)."""
+        """Returns the ``answer`` or the ``failure`` (docs/formats/control.md)."""
         frame = json.dumps({"version": 1, "request": request}).encode()
         self._socket.sendall(struct.pack(">I", len(frame)) + frame)
         while True:

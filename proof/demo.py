@@ -1,7 +1,7 @@
-"""``python3 -m proof.demo``: two heads on this machine, and what clients see when one of them loses its power.
+"""``python3 -m proof.demo``: two heads on this host, and the effect on clients when one of them loses its power.
 
-Nothing here strikes or measures: ``bulkhead drill`` does, and this tells its story. Where the machine cannot hold
-two heads, the story of one head is told instead (``proof.demo_single``).
+``bulkhead drill`` injects the faults and measures, and this prints its results as a story. Where the host cannot run
+two heads, the demo of one head runs instead (``proof.demo_single``).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ EXIT_INCAPABLE = 15
 EXIT_BROKEN = 16
 DRILLS = ("move", "active-power")
 PAUSE_S_MAX = 30
-"""Enough for any machine, however busy; ``bulkhead drill`` judges by what is promised."""
+"""Enough for any busy host; ``bulkhead drill`` judges by the promised bound."""
 END_SECONDS = 60.0
 LAB_BYTES = 2 << 30
-"""What the lab's disks may take."""
+"""Bound of the space of the lab's disks."""
 BAR_COLUMNS = 32
 
 PICTURE = """\
@@ -42,7 +42,7 @@ PICTURE = """\
 
 MEANINGS = {
     "detected": "Corosync misses a sign of life",
-    "membership": "the other head is alone, and says so",
+    "membership": "the other head is alone, and logs it",
     "fence asked": "Pacemaker wants the lost head powered off",
     "fenced": "fence_ipmilan: its BMC confirms that it is off",
     "pool stop": "the addresses are gone, the pool shall stop",
@@ -50,10 +50,10 @@ MEANINGS = {
     "pool start": "the other head may start it",
     "claimed": "its disks are the new owner's, the addresses come up",
     "imported": "the pool is imported, its log replayed",
-    "listening": "its server answers whoever has come meanwhile",
+    "listening": "its server serves the clients that have connected",
     "address": "Pacemaker has found the first address up",
     "all addresses": "and the last one",
-    "first I/O": "an initiator has an answer again",
+    "first I/O": "an initiator has a response again",
 }
 
 TITLES = {
@@ -78,7 +78,7 @@ class Drill:
         self.process = subprocess.Popen(
             [program, "drill", *words],
             stdin=subprocess.DEVNULL,
-            # A file, not a pipe: nobody reads it while the other one is read.
+            # A file, not a pipe: it is not read while the other one is read.
             stdout=self._summary,
             stderr=subprocess.PIPE,
             text=True,
@@ -97,7 +97,7 @@ class Drill:
         return code, summary, [one for drill in report["drills"] for one in drill["rounds"]]
 
     def end(self) -> None:
-        """Ends what still runs, and takes the lab down."""
+        """Kills the drill if it still runs, and stops the lab."""
         self._forget()
         if self.process.poll() is None:
             self.process.terminate()
@@ -112,7 +112,7 @@ class Drill:
 
 
 def _tell_round(story: Story, found: re.Match[str]) -> None:
-    """One fault: what was done, the pause, and where it went."""
+    """One fault: the action, the pause, and its parts."""
     drill = found["drill"]
     story.step(TITLES.get(drill, drill))
     story.tell(found["fault"])
@@ -130,7 +130,7 @@ def _tell_line(story: Story, line: str) -> None:
     if found := ROUND.fullmatch(line):
         _tell_round(story, found)
     elif line.startswith("start "):
-        story.step("Two heads come up on this machine, each in namespaces of its own, nothing of them mocked")
+        story.step("Two heads start on this host, each in namespaces of its own, without mocks")
         story.tell(f"$ bulkhead drill {' '.join(DRILLS)} --profile fast      (the appliance: examples/pair.toml)")
         print(PICTURE)
         story.tell(line)
@@ -153,12 +153,12 @@ def _judge(story: Story, rounds: list[dict[str, Any]]) -> None:
     acknowledged = max(one["acknowledged"] for one in rounds)
     story.step("Every block is read back")
     story.keep(f"{acknowledged} acknowledged writes read back: {lost} lost, {errors} errors seen by the clients")
-    story.keep("the locked file stayed locked: a second client of NFS asked for the lock all the time, and never got it")
+    story.keep("the locked file stayed locked: a second client of NFS requested the lock all the time, and never got it")
     story.keep(f"the pool never had two owners at once: {doubles} double imports")
 
 
 def two_heads(story: Story, program: Path) -> list[str]:
-    """Tells the story; what is missing where this machine cannot hold two heads."""
+    """Runs the story; returns the missing requirements where this host cannot run two heads."""
     with runtime.scratch("demo", base=runtime.memory_base(LAB_BYTES)) as folder:
         drill = Drill(program, folder)
         try:
@@ -183,7 +183,7 @@ def two_heads(story: Story, program: Path) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Tells the story; the last line is the verdict."""
+    """Runs the demo; the last line is the verdict."""
     if argv and argv[0] in ("-h", "--help"):
         print("usage: python3 -m proof.demo   (needs target/release/bulkhead, or $BULKHEAD)")
         return 0
@@ -191,7 +191,7 @@ def main(argv: list[str]) -> int:
     story = Story()
     missing = two_heads(story, bulkhead.program())
     if missing:
-        print("\nThis machine cannot hold two heads:")
+        print("\nThis host cannot run two heads:")
         for words in missing:
             print(f" * {words}")
         print("So this is the story of one head, without a takeover:")

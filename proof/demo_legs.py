@@ -1,7 +1,7 @@
-"""``python3 -m proof.demo_legs``: two heads without shared disks, and a witness, on this machine.
+"""``python3 -m proof.demo_legs``: two heads without shared disks, and a witness, on this host.
 
-The power of the serving head is pulled. A leg is cut off, and gets what it missed. Both heads lose their power, and the
-one with the stale leg comes back alone: it refuses, and says who is newer.
+The power of the serving head is pulled. A leg is cut off, and receives the data that it missed. Both heads lose
+their power, and the one with the stale leg starts alone: it refuses to serve, and reports which head is newer.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ LAB_BYTES = 3 << 30
 PAUSE_S_MAX = 30.0
 
 PICTURE = """\
-            an NBD client                        the witness remembers
-                  |                              which legs hold everything
+            an NBD client                        the witness stores
+                  |                              which legs are current
   storage ==+=====+=====+==                                |
         +---+--+     +--+---+                              |
         | left |     | right|  == legs-a, legs-b: each head lends its disks to the other one
         +--+---+     +--+---+
         own disks    own disks                   the pool: mirrors of a disk on either side"""
 
-# Writes blocks of noise that follow from the seed, each durable before the next one, and tells the longest wait. The other
-# end of its connection can lose its power: the connection ends when nothing is heard for three seconds.
+# Writes blocks of noise derived from the seed, each durable before the next one, and prints the longest pause. The
+# other end of its connection can lose its power: the connection is closed after three seconds of silence.
 WRITE = """
 import nbd, random, socket, sys, time
 address, first, count, seed, patience = sys.argv[1], *map(int, sys.argv[2:6])
@@ -90,7 +90,7 @@ print(sum(handle.pread(1 << 20, block << 20) != noise(block) for block in range(
 
 
 class LegsLab:
-    """A lab of the example, which ends with this process whatever happens."""
+    """A lab of the example, which always terminates with this process."""
 
     def __init__(self, program: Path, labs: Path):
         self._program = program
@@ -98,7 +98,7 @@ class LegsLab:
         self._forget = runtime.at_exit(self.down)
 
     def up(self) -> list[str]:
-        """Brings it up; what this machine lacks for that."""
+        """Starts it; returns the missing requirements of this host."""
         words = [self._program, "lab", "up", EXAMPLE, *self._place]
         done = subprocess.run(words, capture_output=True, text=True, timeout=UP_SECONDS, check=False)
         if done.returncode == EXIT_INCAPABLE:
@@ -112,7 +112,7 @@ class LegsLab:
         return checked([self._program, "lab", *words, *self._place], COMMAND_SECONDS)
 
     def on(self, machine: str, *words: str) -> str:
-        """Runs a command on a machine of the lab."""
+        """Runs a command on a node of the lab."""
         return checked([self._program, "lab", "exec", *self._place, machine, "--", *words], COMMAND_SECONDS)
 
     def client(self, script: str, *words: object) -> list[str]:
@@ -126,14 +126,14 @@ class LegsLab:
         return found[1] if found else None
 
     def down(self) -> None:
-        """Ends it."""
+        """Stops it."""
         self._forget()
         words = [self._program, "lab", "down", *self._place]
         subprocess.run(words, capture_output=True, timeout=COMMAND_SECONDS, check=False)
 
 
 class Blocks:
-    """What the client has written and was told is durable: seeds by block."""
+    """The client's durable writes: seeds by block."""
 
     def __init__(self, lab: LegsLab):
         self._lab = lab
@@ -141,7 +141,7 @@ class Blocks:
         self._seed = 0
 
     def begin(self, first: int, count: int) -> subprocess.Popen[str]:
-        """Begins to overwrite blocks, and goes on beside what happens then."""
+        """Starts to overwrite blocks, concurrently with the faults of the caller."""
         self._seed += 1
         self._written |= {block: self._seed for block in range(first, first + count)}
         words = self._lab.client(WRITE, first, count, self._seed, int(PAUSE_S_MAX))
@@ -149,7 +149,7 @@ class Blocks:
 
     @staticmethod
     def end(writer: subprocess.Popen[str]) -> float:
-        """Waits until all is durable; the longest wait for one block, in seconds."""
+        """Blocks until all writes are durable; returns the longest pause for one block, in seconds."""
         out, err = writer.communicate(timeout=COMMAND_SECONDS)
         if writer.returncode:
             raise ProofError(f"a write failed: {err}")
@@ -160,7 +160,8 @@ class Blocks:
         return self.end(self.begin(first, count))
 
     def check(self) -> int:
-        """Reads everything back; how many blocks there are. A ``ProofError`` if one is not what was written last."""
+        """Reads all blocks back; returns how many there are. Raises ``ProofError`` if one differs from its last
+        write."""
         lost = 0
         for seed in sorted(set(self._written.values())):
             blocks = sorted(block for block, one in self._written.items() if one == seed)
@@ -192,7 +193,7 @@ def _power_pulled(story: Story, lab: LegsLab, blocks: Blocks) -> tuple[str, str]
     pause = blocks.end(writer)
     runtime.wait_until("the pool is served", lambda: lab.serving() not in (None, before), TAKEOVER_SECONDS, 0.2)
     now = lab.serving()
-    story.tell(f"{before} is off; {now} opened the pool with its own legs, because the witness confirmed that they hold everything")
+    story.tell(f"{before} is off; {now} opened the pool with its own legs, because the witness confirmed that they are current")
     story.keep(f"the serving head lost its power: I/O paused for {pause:.2f} s and went on")
     story.keep(f"{blocks.check()} acknowledged blocks of 1 MiB read back: 0 lost")
     lab.lab("power", str(before), "on")
@@ -213,13 +214,13 @@ def _leg_away_and_back(story: Story, lab: LegsLab, blocks: Blocks, serving: str,
     story.keep(f"a leg was cut off: I/O paused for {pause:.2f} s and went on with the other one")
     for line in re.findall(r"leg \S+ lacks what was written since transaction group \d+", lab.on(serving, "bulkhead", "status", POOL)):
         story.tell(line)
-    story.step("The cables are plugged in again: the legs get what they missed, and no more")
+    story.step("The cables are plugged in again: the legs receive the data that they missed, and no more")
     _mend(lab, other)
     runtime.wait_until(f"the legs of {other} are whole", lambda: _whole(lab, serving), RETURN_SECONDS, 0.5)
     scan = re.search(r"resilver finished, 100%, (\S+) repaired", lab.on(serving, "bulkhead", "status", POOL))
     if not scan:
         raise ProofError("nothing was copied to the legs that came back")
-    story.keep(f"{count}M were written meanwhile; {scan[1]} were copied when the legs came back")
+    story.keep(f"{count}M were written during the outage; {scan[1]} were copied when the legs returned")
 
 
 def _cut(lab: LegsLab, head: str) -> None:
@@ -233,7 +234,7 @@ def _mend(lab: LegsLab, head: str) -> None:
 
 
 def _stale_alone(story: Story, lab: LegsLab, blocks: Blocks, serving: str, other: str) -> None:
-    story.step(f"The legs of {other} fall behind again, both heads lose their power, and {other} comes back alone")
+    story.step(f"The legs of {other} fall behind again, both heads lose their power, and {other} starts alone")
     _cut(lab, other)
     blocks.write(16, 16)
     for head in (serving, other):
@@ -254,18 +255,18 @@ def _stale_alone(story: Story, lab: LegsLab, blocks: Blocks, serving: str, other
     if lab.serving():
         raise ProofError("a stale leg was served")
     story.keep(f"{other} has a stale leg, and refused to serve it alone")
-    story.step(f"{serving} comes back, too")
+    story.step(f"{serving} starts, too")
     lab.lab("power", serving, "on")
     runtime.wait_until("the pool is served", lambda: lab.serving() is not None, TAKEOVER_SECONDS, 0.5)
     story.keep(f"{blocks.check()} acknowledged blocks of 1 MiB read back: 0 lost")
 
 
 def tell(story: Story, program: Path) -> list[str]:
-    """Tells the story; what is missing where this machine cannot hold two heads."""
+    """Runs the story; returns the missing requirements where this host cannot run two heads."""
     with runtime.scratch("demo", base=runtime.memory_base(LAB_BYTES)) as folder:
         lab = LegsLab(program, folder)
         try:
-            story.step("Two heads with disks of their own, and a witness, come up on this machine")
+            story.step("Two heads with disks of their own, and a witness, start on this host")
             story.tell(f"$ bulkhead lab up examples/{EXAMPLE.name}")
             print(PICTURE)
             if missing := lab.up():
@@ -285,14 +286,14 @@ def tell(story: Story, program: Path) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Tells the story; the last line is the verdict."""
+    """Runs the demo; the last line is the verdict."""
     if argv and argv[0] in ("-h", "--help"):
         print("usage: python3 -m proof.demo_legs   (needs target/release/bulkhead, or $BULKHEAD)")
         return 0
     started = time.monotonic()
     story = Story()
     if missing := tell(story, bulkhead.program()):
-        print("\nThis machine cannot hold two heads:")
+        print("\nThis host cannot run two heads:")
         for words in missing:
             print(f" * {words}")
         return 0

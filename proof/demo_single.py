@@ -101,7 +101,7 @@ def _verify_images(story: Story, server: Server, iscsi_image: Path, nbd_image: P
 
 
 def main(argv: list[str]) -> int:
-    """Tells the story; the last line is the verdict."""
+    """Runs the demo; the last line is the verdict."""
     if argv and argv[0] in ("-h", "--help"):
         print("usage: python3 -m proof.demo_single   (needs target/release/bulkhead, or $BULKHEAD)")
         return 0
@@ -126,7 +126,7 @@ def main(argv: list[str]) -> int:
         child = server.children[0]
         story.tell(f"$ bulkhead pool-server {child.argv[2]} ...   (process {child.pid}, {child.rss_bytes() >> 20} MiB)")
         if "zfs " in modules_before:
-            story.tell("(this machine has the zfs module loaded; Bulkhead does not use it)")
+            story.tell("(this host has the zfs module loaded; Bulkhead does not use it)")
         iscsi_image, nbd_image = _image(scratch / "vm.raw", 48 * MEBIBYTE, seed), _image(scratch / "archive.raw", 48 * MEBIBYTE, seed + 1)
         story.step("Stock iSCSI clients use a volume")
         _stock_iscsi(story, server, iscsi_image)
@@ -135,7 +135,7 @@ def main(argv: list[str]) -> int:
         server.stop()
         story.step(f"Clients write numbered blocks over both protocols; kill -9 hits the server in mid-write (seed {seed})")
         _crash(story, server, seed)
-        story.step("Started once more: is everything else still there?")
+        story.step("Started once more: is all other data still there?")
         server.start()
         server.wait_ready()
         _verify_images(story, server, iscsi_image, nbd_image)

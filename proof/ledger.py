@@ -1,12 +1,12 @@
-"""What a volume may contain after a crash, judged sector by sector.
+"""The contents that a volume may have after a crash, judged sector by sector.
 
-Every operation has two moments: when it was issued and when its answer came (never, if the
-server died first). An operation is *durable* once it was answered and was forced out: by FUA, by
-a flush that was issued after its answer and answered itself, or because the volume is synchronous.
+Every operation has two times: when it was issued and when its reply arrived (never, if the server died first). An
+operation is *durable* once it was acknowledged and was forced out: by FUA, by a flush that was issued after its
+reply and was acknowledged itself, or because the volume is synchronous.
 
-A value is **lost** when a sector shows one that some durable operation, issued after that value's
-own answer, must have replaced. Everything else is allowed: a crash may keep or drop what was
-never flushed, and concurrent operations may land in either order.
+A value is **lost** when a sector shows one that some durable operation, issued after that value's own reply, must
+have replaced. All other results are allowed: a crash may preserve or drop unflushed data, and concurrent operations
+may land in either order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PHYSICAL = 4096 // SECTOR
 
 
 class Kind(Enum):
-    """What an operation leaves in its sectors."""
+    """The effect of an operation on its sectors."""
 
     WRITE = "write"
     ZERO = "zero"
@@ -47,12 +47,12 @@ class Operation:
 
     @property
     def value(self) -> int:
-        """What a sector shows when this operation was its last: its number, or 0 for zeroes."""
+        """The value of a sector when this operation was its last: its number, or 0 for zeroes."""
         return self.sequence if self.kind is Kind.WRITE else 0
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the client was told that it is done."""
+        """Whether the client has received an acknowledgement."""
         return self.answered is not math.inf
 
 
@@ -116,7 +116,7 @@ class Ledger:
         return operation
 
     def answer(self, operation: Operation, forced: bool) -> None:
-        """Call when the client has the answer; ``forced`` when FUA was asked for."""
+        """Call when the client has the reply; ``forced`` when FUA was set."""
         operation.answered = self._tick()
         self.acknowledged += 1
         if forced or self.synchronous:
@@ -129,7 +129,7 @@ class Ledger:
         self.durable += 1
 
     def flush_issued(self) -> Flush:
-        """Call before a flush is sent: it covers what has been answered by now."""
+        """Call before a flush is sent: it covers all operations that are acknowledged by now."""
         return Flush(list(self._unflushed))
 
     def flush_answered(self, flush: Flush) -> None:
@@ -140,7 +140,8 @@ class Ledger:
                 self._settle_durable(operation)
 
     def judge_live(self, read: Read, found: list[int], may_be_lost: Callable[[Operation], bool] = lambda _: False) -> list[Violation]:
-        """Judges a read while the server is alive: what was answered before the read must show, but what ``may_be_lost``."""
+        """Judges a read while the server runs: operations that were acknowledged before the read must show, except
+        those of ``may_be_lost``."""
         violations = []
         for index, value in enumerate(found):
             sector = read.start + index
@@ -161,11 +162,11 @@ class Ledger:
         return sorted(self._history)
 
     def settled(self, start: int, count: int) -> list[int]:
-        """What the sectors held when they were last judged."""
+        """Returns the values of the sectors at their last judgement."""
         return list(self._settled[start : start + count])
 
     def judge(self, start: int, found: list[int]) -> list[Violation]:
-        """Compares sectors read back with what is allowed, and takes them as the new truth.
+        """Compares sectors that were read back with the allowed values, and records them as the new state.
 
         Judge whole aligned 4k blocks: blocks cut by the end of ``found`` are not checked for tearing.
         """
@@ -178,7 +179,7 @@ class Ledger:
         return violations
 
     def forget_flushes(self) -> None:
-        """Call after a crash, once everything is judged: nothing is waiting for a flush any more."""
+        """Call after a crash, once all sectors are judged: no operation is pending a flush any more."""
         self._unflushed.clear()
 
     def _judge_sectors(self, start: int, found: list[int]) -> Iterator[Violation]:
@@ -232,7 +233,7 @@ def _allowed(value: int, settled: int, past: list[Operation], binding: list[Oper
 
 
 def _may_follow(shown: Operation, value: int, past: list[Operation]) -> bool:
-    """Whether ``value`` may stand beside ``shown`` in one block: by it, or not certainly older."""
+    """Whether ``value`` may be next to ``shown`` in one block: written by it, or not certainly older."""
     return any(
         operation.value == value and (operation is shown or operation.answered > shown.issued) for operation in past
     )

@@ -17,7 +17,7 @@ COMMAND_SECONDS = 10.0
 def leave_the_machines_network() -> None:
     """Moves this process, and all that it starts from now on, into a network of its own.
 
-    The kernel takes the network away with the last process in it, however that ends.
+    The kernel removes the network with the last process in it, however that exits.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
@@ -26,7 +26,7 @@ def leave_the_machines_network() -> None:
 
 
 class Place:
-    """A network that one process holds: a machine, as far as the network can tell."""
+    """A network namespace that one process holds: a host of its own, for network purposes."""
 
     def __init__(self, name: str, folder: Path):
         self._holder = Child(name, ["unshare", "--net", "sleep", "infinity"], folder / f"{name}.log")
@@ -49,7 +49,7 @@ class Place:
 
 
 class Neighbour:
-    """Another machine: a place behind a cable, with one address."""
+    """A simulated host: a namespace behind a cable, with one address."""
 
     def __init__(self, name: str, ours: str, theirs: str, folder: Path):
         self.address = theirs
@@ -61,11 +61,11 @@ class Neighbour:
             checked(self.there(words), COMMAND_SECONDS)
 
     def there(self, words: Sequence[str]) -> list[str]:
-        """The command that runs ``words`` on that machine."""
+        """Returns the command that runs ``words`` on that host."""
         return [str(word) for word in self._place.there(words)]
 
     def pull_the_cable(self) -> None:
-        """Everything under way is lost."""
+        """Drops all packets in flight."""
         checked(self.there(["ip", "link", "set", "cable", "down"]), COMMAND_SECONDS)
 
     def plug_in(self) -> None:
@@ -73,5 +73,5 @@ class Neighbour:
         checked(self.there(["ip", "link", "set", "cable", "up"]), COMMAND_SECONDS)
 
     def end(self) -> None:
-        """The machine is gone, and its cable."""
+        """Removes the host and its cable."""
         self._place.end()

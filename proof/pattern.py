@@ -1,4 +1,4 @@
-"""Blocks that say what they are: every 512-byte sector names the write that made it.
+"""Self-describing blocks: every 512-byte sector names the write that created it.
 
 A sector is one 16-byte record, repeated. Both 8-byte words of the record depend on the
 sequence number, so a sector torn at any 8-byte boundary between two writes is not a record

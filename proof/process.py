@@ -24,12 +24,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Between fork and exec: the child ends when this process does, however that is."""
+    """Between fork and exec: the child is killed when this process exits, for any reason."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def missing_programs(needed: Iterable[str]) -> list[str]:
-    """Those of them that are not here. Users have no sbin in their path; what is there is found all the same."""
+    """Returns the missing commands. Users have no sbin in their path; commands there are found all the same."""
     path = os.environ.get("PATH", "") + SYSTEM_PATH
     return [name for name in needed if shutil.which(name, path=path) is None]
 
@@ -82,7 +82,7 @@ class Child:
             raise Ended(status, f"{self.name} ended with {status}:\n{self.log_tail()}")
 
     def kill(self) -> None:
-        """SIGKILL, and waits until the kernel has taken everything back."""
+        """Sends SIGKILL, and blocks until the kernel has released all resources."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -117,7 +117,7 @@ class Child:
         return bool(self._process.poll())
 
     def log_tail(self) -> str:
-        """The end of what it wrote."""
+        """Returns the tail of its output."""
         if not self.log.exists():
             return ""
         return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
@@ -138,7 +138,7 @@ class Child:
 def cpu_seconds(pid: int) -> float:
     """User plus system time of a process, in nanosecond steps.
 
-    The process's CPU clock counts what utime + stime of /proc/PID/stat count (threads that ended
+    The process's CPU clock equals utime + stime of /proc/PID/stat (threads that ended
     and io_uring workers included; kernel threads never), without that file's 10 ms steps.
     """
     return time.clock_gettime(((~pid) << 3) | 2)

@@ -1,4 +1,4 @@
-"""What the proofs share that act at random: options, the seed that repeats a run, rounds, what is wrong, and the verdict."""
+"""Shared parts of the randomized proofs: options, the seed that repeats a run, rounds, complaints, and the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def options(proof: str, purpose: str | None, rounds: int | None = 50) -> argpars
     parser = argparse.ArgumentParser(prog=f"proof.{proof}", description=purpose)
     if rounds is not None:
         parser.add_argument("--rounds", type=int, default=rounds)
-    words = "repeats a run's operations (moments of a kill vary with the machine)"
+    words = "repeats a run's operations (the times of kills vary with the host)"
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help=words)
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser
@@ -32,7 +32,7 @@ def say_seed(seed: int, target: str) -> None:
 
 @dataclass
 class Tally:
-    """What happened; each proof counts more."""
+    """The counts of a run; each proof adds its own."""
 
     rounds: int = 0
     audits: int = 0
@@ -54,14 +54,14 @@ class Tally:
 
     @contextlib.contextmanager
     def complaining(self, where: str, server: Server) -> Iterator[None]:
-        """A ``ProofError`` in it is a complaint, with the end of what the server said."""
+        """Turns a ``ProofError`` in the block into a complaint, with the tail of the server's log."""
         try:
             yield
         except ProofError as error:
             self.complaints.append("\n".join([f"{where}: {error}", *(child.log_tail() for child in server.children)]))
 
     def each_round(self, count: int, seed: int) -> Iterator[tuple[int, random.Random]]:
-        """Numbers from 1, each with its own random numbers; no more after something was wrong."""
+        """Numbers from 1, each with its own random numbers; stops after the first complaint."""
         for number in range(1, count + 1):
             yield number, random.Random(f"{seed}:{number}")
             self.rounds = number
@@ -76,6 +76,6 @@ class Tally:
             raise ProofError(f"the pool's checker found: {findings}")
 
     def end(self, *more: str) -> int:
-        """Prints what was wrong, the summary with more lines, and the verdict; returns the exit status."""
+        """Prints the complaints, the summary with more lines, and the verdict; returns the exit status."""
         runtime.verdict(self.complaints, self.summary(), *more, self.verdict())
         return 0 if self.good else 1

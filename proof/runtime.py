@@ -1,5 +1,4 @@
-"""What every proof command needs around it: an interpreter with libnbd, a scratch directory,
-deadlines, and an end that leaves nothing behind."""
+"""The runtime of every proof command: an interpreter with libnbd, a scratch directory, deadlines, and a clean exit."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ DEBIAN_PYTHON = "/usr/bin/python3"
 REEXECUTED = "BULKHEAD_PROOF_REEXECUTED"
 
 PORTS = (20_000, 32_000)
-"""Where :func:`free_port` looks, below every usual ephemeral range; the end is not included."""
+"""The range of :func:`free_port`, below every usual ephemeral range; the end is not included."""
 
 PORT_TRIES_MAX = 100
 
@@ -52,13 +51,13 @@ def use_interpreter_with_libnbd() -> None:
 
 
 def require_nbd() -> None:
-    """Says which package is missing instead of a traceback."""
+    """Names the missing package instead of a traceback."""
     if not importlib.util.find_spec("nbd"):
         raise ProofError("the Python module nbd is missing: apt-get install python3-libnbd")
 
 
 def at_exit(action: Callable[[], None]) -> Callable[[], None]:
-    """Registers ``action`` for every way out, signals included; returns a call that takes it back."""
+    """Registers ``action`` for every kind of exit, signals included; returns a call that removes it."""
     _last_words.append(action)
 
     def forget() -> None:
@@ -69,7 +68,7 @@ def at_exit(action: Callable[[], None]) -> Callable[[], None]:
 
 
 def clean_up() -> None:
-    """Performs what ``at_exit`` registered, newest first, each once."""
+    """Performs the actions of ``at_exit``, newest first, each once."""
     while _last_words:
         action = _last_words.pop()
         with contextlib.suppress(OSError):
@@ -137,15 +136,15 @@ def scratch(purpose: str, keep: bool = False, base: str | None = None) -> Iterat
 
 
 def verdict(complaints: Sequence[str], *lines: str) -> int:
-    """Prints what was wrong, then these lines, of which the last is the verdict; returns the exit status."""
+    """Prints the complaints, then these lines, of which the last is the verdict; returns the exit status."""
     for line in (*complaints, *lines):
         print(line)
     return bool(complaints)
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now. Not from the ephemeral range: the kernel
-    would give it to the next connection before whoever asked listens on it."""
+    """Returns a TCP port of 127.0.0.1 without a listener. Not from the ephemeral range: the kernel would assign it
+    to the next connection before the caller listens on it."""
     for _ in range(PORT_TRIES_MAX):
         port = random.SystemRandom().randrange(*PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -156,7 +155,7 @@ def free_port() -> int:
 
 
 def wait_until(what: str, ready: Callable[[], bool], seconds: float, poll_seconds: float = 0.005) -> None:
-    """Returns as soon as ``ready()`` holds; a ``ProofError`` naming ``what`` after ``seconds``."""
+    """Returns as soon as ``ready()`` holds; raises a ``ProofError`` that names the condition after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:

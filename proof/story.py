@@ -1,10 +1,10 @@
-"""How the demos talk: numbered steps, and a summary of what each found."""
+"""The output of the demos: numbered steps, and a summary of the result of each."""
 
 from __future__ import annotations
 
 
 class Story:
-    """Prints numbered steps, and what each found."""
+    """Prints numbered steps, and the result of each."""
 
     def __init__(self) -> None:
         self._number = 0

@@ -1,4 +1,4 @@
-"""What sockets of streams share."""
+"""Shared helpers for stream sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison without its packages says which are missing, before it measures anything."""
+"""A comparison without its packages reports which are missing, before any measurement."""
 
 import tempfile
 import unittest

@@ -1,4 +1,4 @@
-"""The stand-in for distance, and which points are measured."""
+"""The substitute for distance, and the selection of measured points."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from proof.check.table import Step
 
 
 def outcomes(*steps: Step) -> tuple[list[run.Outcome], str]:
-    """Runs them, and returns what was printed too."""
+    """Runs them, and returns the printed text too."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         ended = run.run_lanes(steps, os.environ)
     return ended, printed.getvalue()

@@ -1,4 +1,4 @@
-"""The crash proof as a whole, on tgt and nbdkit: it passes when nothing is lost and fails when something is."""
+"""The crash proof as a whole, on tgt and nbdkit: it passes without losses and fails with one."""
 
 import importlib.util
 import shutil

@@ -1,4 +1,4 @@
-"""What the demo makes of the drills' words."""
+"""The demo's interpretation of the drills' output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Telling(unittest.TestCase):
     def test_a_round_is_told_with_its_pause_and_every_step(self) -> None:
         printed, story = self._told(LINE)
         self.assertEqual(story.found, ["the power of the serving head pulled: I/O paused for 1.55 s and went on"])
-        for part in ("0.44 s", "powered off", "1.46 s", "an answer again", "left loses its power"):
+        for part in ("0.44 s", "powered off", "1.46 s", "a response again", "left loses its power"):
             self.assertIn(part, printed)
 
     def test_a_round_without_a_time_line_is_told(self) -> None:
@@ -46,7 +46,7 @@ class Telling(unittest.TestCase):
 
 
 class Verdict(unittest.TestCase):
-    """What the drills found decides."""
+    """The result of the drills decides."""
 
     def test_a_broken_promise_fails_the_demo(self) -> None:
         with self.assertRaisesRegex(ProofError, "a pause of 40"):

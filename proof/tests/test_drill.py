@@ -31,7 +31,7 @@ class Clock(Events):
 
 
 class Disk:
-    """The volume behind all paths, and what it does with requests."""
+    """The volume behind all paths, and its handling of requests."""
 
     def __init__(self) -> None:
         self.contents = bytearray(b"\xff" * SIZE)
@@ -41,7 +41,7 @@ class Disk:
 
 
 class MemoryClient(Client):
-    """Answers at once, or never."""
+    """Replies at once, or never."""
 
     name = "memory"
     granularity = 512
@@ -116,7 +116,7 @@ class MemoryWay:
         return self.client
 
     def log_in(self) -> None:
-        """The answer to the login arrives."""
+        """Delivers the reply to the login."""
         ready, self._ready = self._ready, None
         if ready:
             ready(self.is_open)
@@ -227,7 +227,7 @@ class InitiatorTest(unittest.TestCase):
 
 
 class Share(Disk):
-    """A file, a directory and a lock, and what the server does with them."""
+    """A file, a directory and a lock, and the server's handling of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -373,7 +373,7 @@ class FileInitiatorTest(unittest.TestCase):
         durable = [self.verified()["durable"]]
         self.assertNotEqual(bytes(self.share.contents), before)
         flush = self.initiator._ledger.flush_issued()  # type: ignore[union-attr]
-        self.assertEqual(flush.covered, [], "what is verified waits for no flush")
+        self.assertEqual(flush.covered, [], "a verified operation needs no flush")
         with mock.patch.object(self.initiator._rng, "random", lambda: 0.99):
             # Writes alone, none of them forced.
             self.turns(0.2)
@@ -387,7 +387,7 @@ class FileInitiatorTest(unittest.TestCase):
 
 
     def lose_what_was_not_committed(self, verifier: bytes) -> None:
-        """The server ends, and another one begins with what was there before."""
+        """Restarts the server with the committed state."""
         self.turns(0.3)
         self.verified()
         before = bytes(self.share.contents)
@@ -414,7 +414,7 @@ class FileInitiatorTest(unittest.TestCase):
 
 
 class TakeBackTest(unittest.TestCase):
-    """What a client asks a server for that was started since."""
+    """The requests of a client to a restarted server."""
 
     def setUp(self) -> None:
         path = (b"tank", b"file")
@@ -433,7 +433,7 @@ class TakeBackTest(unittest.TestCase):
         self.assertEqual(next(first)[-1][0], nfs.OPEN)
         self.assertEqual(first.send(self.opened())[-1][0], nfs.LOCK)
         self.assertEqual(first.send(Reader(b""))[-1][0], nfs.RECLAIM_COMPLETE)
-        # The server has executed it, and the connection is lost before the answer comes.
+        # The server has executed it, and the connection is lost before the reply arrives.
         second = self.begin(2)
         self.assertEqual(next(second)[-1][0], nfs.RECLAIM_COMPLETE)
         with self.assertRaises(StopIteration):

@@ -1,4 +1,4 @@
-"""The judge of files after a crash: what the log may do passes, and what it may not is found."""
+"""The judge of files after a crash: permitted effects of the log pass, and other ones are found."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The guide's proof: which commands a page has, and what becomes of them."""
+"""The guide's proof: the commands of a page, and how each is handled."""
 
 from __future__ import annotations
 

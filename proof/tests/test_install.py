@@ -1,4 +1,4 @@
-"""What ``make install`` and ``make deb`` put where."""
+"""The files that ``make install`` and ``make deb`` install."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Install(unittest.TestCase):
         self.assertTrue(gzip.decompress((about / "changelog.gz").read_bytes()).startswith(b"bulkhead ("))
 
     def _check_witness(self, package: str) -> None:
-        """It goes on a machine without ZFS."""
+        """The witness package installs on a host without ZFS."""
         fields = subprocess.run(["dpkg-deb", "--field", package, "Depends"], text=True, capture_output=True, check=True)
         self.assertNotIn("zfs", fields.stdout)
         self.assertNotIn("zpool", fields.stdout)

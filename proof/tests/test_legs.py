@@ -1,4 +1,4 @@
-"""The history of writes finds what was lost, what is older than it may be, and what is torn; and who may open a pool."""
+"""The history of writes detects lost, too old and torn blocks; the records decide which heads may open a pool."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HistoryTest(unittest.TestCase):
         self.assertIsNone(self.history.judge(3, self.old))
         _, newer = self.history.begin(3)
         self.assertIsNone(self.history.judge(3, newer))
-        self.assertIsNotNone(self.history.judge(3, new), "what was read durably has to stay")
+        self.assertIsNotNone(self.history.judge(3, new), "data that was read durably must stay")
 
     def test_a_torn_sector_is_found(self) -> None:
         _, new = self.history.begin(3)
@@ -63,7 +63,7 @@ def _memory(committed: tuple[int, int], version: tuple[int, int], owner: int | N
     entry = struct.pack("<Q", 5) + _session(1) + _session(2) + struct.pack("<QB", 6, 0)
     body += struct.pack("<I", len(stale)) + b"".join(struct.pack("<Q", disk) + entry for disk in stale)
     body += struct.pack("<I", 0)
-    # A member that lost what it remembered.
+    # A member that lost its memory.
     body += struct.pack("<IQQ", 1, 2, 5)
     return b"BULKLEGS" + struct.pack("<III", 2, len(body), 0) + body
 

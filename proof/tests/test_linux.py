@@ -64,7 +64,7 @@ class KernelLogTest(unittest.TestCase):
 
 
 class _Qemu:
-    """Stands in for qemu: connects to the agent's socket, and a guest is up only by emulation."""
+    """A substitute for qemu: connects to the agent's socket, and a guest is up only by emulation."""
 
     SCRIPT = """#!/usr/bin/python3
 import re, socket, sys, time

@@ -1,4 +1,4 @@
-"""The operations proof judges: what is half done, or not done although it was said to be, is found."""
+"""The operations proof detects half-done operations, and operations that are reported as done but are not."""
 
 import unittest
 from typing import Any, cast
@@ -15,7 +15,7 @@ HALF = {"snapshots": ["v@a", "v@b"], "volumes": {"v": {"size": 1}}}
 
 
 class FoundWorld:
-    """A pool in which the same is found again and again, until somebody asks again."""
+    """A pool with the same state in all observations, until the command is repeated."""
 
     def __init__(self, found: dict[str, Any], then: dict[str, Any]):
         self.found = found

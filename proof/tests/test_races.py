@@ -1,4 +1,5 @@
-"""The races proof judges an outage: a server that begins anew is started again, and any other end is a defect."""
+"""The races proof judges an outage: a server that exits with the code for a restart is started again, and any other
+exit is a defect."""
 
 import tempfile
 import unittest
@@ -12,7 +13,7 @@ from proof.servers.bulkhead import Bulkhead
 
 
 class EndingServer:
-    """A suspended pool. ``pool clear`` says that it is done, and the server ends a moment later."""
+    """A suspended pool. ``pool clear`` reports success, and the server exits shortly after."""
 
     def __init__(self, directory: Path, status: int):
         self.legs = [directory / "leg0.img", directory / "leg1.img"]

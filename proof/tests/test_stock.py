@@ -27,7 +27,7 @@ READ = "echo 'read 4096/4096 bytes at offset 0'"
 
 class StockClientTest(unittest.TestCase):
     def client(self, write: str, read: str) -> StockClient:
-        """A client whose qemu-io does so."""
+        """Returns a client with such a qemu-io."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         program = Path(folder.name) / "qemu-io"

@@ -1,4 +1,4 @@
-"""What zdb says is judged by its words: its progress is no complaint, its complaints are."""
+"""zdb's output is judged by its wording: progress lines are no complaints, its complaints are."""
 
 import unittest
 
