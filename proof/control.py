@@ -1,4 +1,4 @@
-"""A client of the control socket: many questions without a process for each."""
+"""A client of the control socket: many requests without a process for each."""
 
 from __future__ import annotations
 

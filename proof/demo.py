@@ -65,7 +65,7 @@ ROUND = re.compile(r"(?P<drill>\S+) \(seed \d+\): (?P<fault>.*); pause (?P<pause
 
 
 class Drill:
-    """``bulkhead drill`` and its lab, which end with this process whatever happens."""
+    """``bulkhead drill`` and its lab, which always terminate with this process."""
 
     def __init__(self, program: Path, folder: Path):
         self._program = program
@@ -74,7 +74,7 @@ class Drill:
         self._report = folder / "report.json"
         self._summary = tempfile.TemporaryFile(mode="w+")
         words = [*DRILLS, "--profile", "fast", "--budget", str(PAUSE_S_MAX), "--dir", self.labs, "--report", self._report]
-        # In a session of its own: a terminal's Ctrl-C is ours to pass on.
+        # In a session of its own: this process forwards a terminal's Ctrl-C.
         self.process = subprocess.Popen(
             [program, "drill", *words],
             stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class Drill:
         self._forget = runtime.at_exit(self.end)
 
     def outcome(self) -> tuple[int, list[str], list[dict[str, Any]]]:
-        """At the end: its exit code, the lines of its summary, and the rounds."""
+        """Blocks until the end; returns its exit code, the lines of its summary, and the rounds."""
         code = self.process.wait(END_SECONDS)
         self._summary.seek(0)
         summary = self._summary.read().splitlines()
@@ -126,7 +126,7 @@ def _tell_round(story: Story, found: re.Match[str]) -> None:
 
 
 def _tell_line(story: Story, line: str) -> None:
-    """One line of the drill's progress, as far as it belongs to the story."""
+    """Prints one line of the drill's progress, if it belongs to the story."""
     if found := ROUND.fullmatch(line):
         _tell_round(story, found)
     elif line.startswith("start "):
@@ -144,7 +144,7 @@ def _tell_line(story: Story, line: str) -> None:
 
 
 def _judge(story: Story, rounds: list[dict[str, Any]]) -> None:
-    """Puts the verdict of the drills into the story; a ``ProofError`` for a bad one."""
+    """Adds the verdict of the drills to the story; raises ``ProofError`` for a bad one."""
     if complaints := [complaint for one in rounds for complaint in one["broken"]]:
         raise ProofError("; ".join(complaints))
     errors = sum(len(one["errors"]) for one in rounds)

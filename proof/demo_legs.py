@@ -116,12 +116,12 @@ class LegsLab:
         return checked([self._program, "lab", "exec", *self._place, machine, "--", *words], COMMAND_SECONDS)
 
     def client(self, script: str, *words: object) -> list[str]:
-        """The words that run a script as the client does."""
+        """Returns the command that runs a script as the client."""
         place = [self._program, "lab", "exec", *self._place, "client", "--"]
         return [str(word) for word in (*place, "/usr/bin/python3", "-c", script, ADDRESS, *words)]
 
     def serving(self) -> str | None:
-        """The head that serves the pool."""
+        """Returns the head that serves the pool."""
         found = re.search(rf"pool {POOL}: served by (\S+)", self.lab("status"))
         return found[1] if found else None
 
@@ -156,7 +156,7 @@ class Blocks:
         return float(out.split()[-1])
 
     def write(self, first: int, count: int) -> float:
-        """Overwrites blocks; the longest wait for one, in seconds."""
+        """Overwrites blocks; returns the longest pause of one, in seconds."""
         return self.end(self.begin(first, count))
 
     def check(self) -> int:
@@ -173,7 +173,7 @@ class Blocks:
 
 
 def _runs(blocks: list[int]) -> list[tuple[int, int]]:
-    """Blocks in a row, each as the first and how many."""
+    """Groups consecutive blocks into runs: the first block, and how many."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
         if runs and block == sum(runs[-1]):

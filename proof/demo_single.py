@@ -19,7 +19,7 @@ KILLS = 3
 
 
 def _image(path: Path, size: int, seed: int) -> Path:
-    """A disk image to recognise later: noise, with a hole in the middle."""
+    """Creates a disk image with verifiable contents: noise, with a hole in the middle."""
     noise = random.Random(seed)
     with path.open("wb") as file:
         for index in range(size // MEBIBYTE):

@@ -71,14 +71,14 @@ class Violation:
 
 @dataclass(eq=False)
 class Flush:
-    """A flush under way: the operations that it covers once it is answered."""
+    """A pending flush: the operations that it covers once it is acknowledged."""
 
     covered: list[Operation] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Read:
-    """A read under way."""
+    """A pending read."""
 
     start: int
     issued: int
@@ -133,7 +133,7 @@ class Ledger:
         return Flush(list(self._unflushed))
 
     def flush_answered(self, flush: Flush) -> None:
-        """Call when the flush was answered."""
+        """Call when the flush was acknowledged."""
         for operation in flush.covered:
             if operation in self._unflushed:
                 self._unflushed.remove(operation)
@@ -154,7 +154,7 @@ class Ledger:
         return violations
 
     def read_issued(self, start: int) -> Read:
-        """Call before a read is sent that ``judge_live`` will judge."""
+        """Call before a read is sent that ``judge_live`` judges."""
         return Read(start, self._tick())
 
     def touched(self) -> list[int]:
@@ -197,7 +197,7 @@ class Ledger:
                 yield Violation(self.name, sector, "lost", f"shows {value}, held {settled}, then {_describe(past)}")
 
     def _judge_blocks(self, start: int, found: list[int]) -> Iterator[Violation]:
-        """An acknowledged write that covers a 4k block shows in all of it or in none."""
+        """An acknowledged write that covers a 4k block is visible in all of it or in none."""
         first = -start % PHYSICAL
         for index in range(first, len(found) - PHYSICAL + 1, PHYSICAL):
             shown = found[index : index + PHYSICAL]
@@ -225,7 +225,7 @@ class Ledger:
 
 def _allowed(value: int, settled: int, past: list[Operation], binding: list[Operation]) -> bool:
     """Whether a sector may show ``value`` after ``settled`` and then ``past``, of which ``binding`` must hold."""
-    # A hint may leave the old contents, so it replaces nothing for certain.
+    # A hint may leave the old contents, so it is not certain to replace them.
     newest = max((operation.issued for operation in binding if operation.kind is not Kind.DISCARD), default=-1)
     if value == settled and newest < 0:
         return True

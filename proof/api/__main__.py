@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
         requests_made_of_the_document(folder, validator)
         print(f"ok  requests made of the document  {time.monotonic() - started:.1f} s")
     done = len(checks.CHECKS) + 2
-    # It comes last: this process leaves the machine's network for it.
+    # Last, because this process leaves the host's network namespace for it.
     if (probe := run(["unshare", "--net", "true"], PROBE_SECONDS)).ok:
         with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
             started = time.monotonic()

@@ -27,7 +27,7 @@ CROWD, CROWD_CONNECTIONS = range(10, 18), 64
 """Addresses that occupy all connections that idle clients can occupy."""
 GUESSES = 12
 FLOOD_REQUESTS = 600
-"""More than an address may ask at once."""
+"""More requests than the limit of an address."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Place:
 
 
 def expect(wanted: object, found: object, words: str) -> None:
-    """Both must be the same."""
+    """Requires that both are equal."""
     if wanted != found:
         raise ProofError(f"{words}: wanted {wanted}, found {found}")
 
@@ -94,7 +94,7 @@ def the_daily_work(place: Place) -> None:
 
 
 def everything_a_pool_can_be_asked(place: Place) -> None:
-    """The one door for control requests has the same rights and wants the same names."""
+    """The endpoint of control requests applies the same rights and requires the same names."""
     otto, anna = place.users["otto"], place.users["anna"]
 
     def ask(web: Web, request: Any, **more: Any) -> tuple[int, str]:
@@ -198,7 +198,7 @@ def the_document(place: Place) -> None:
 
 
 def the_metrics(place: Place) -> None:
-    """promtool understands the metrics, the rules and their stories."""
+    """promtool accepts the metrics, the rules and their tests."""
     status, _, text = place.nobody.raw("GET", "/metrics")
     expect(200, status, "metrics on the loopback")
     for name in (b'bulkhead_pool_served{pool="tank",head="here"} 1', b"bulkhead_device_errors_total", b"bulkhead_api_refused_total", b'bulkhead_host_packets_lost_total{protocol="udp",reason="receive_buffer_full"} '):
@@ -308,7 +308,7 @@ def what_was_written_down(place: Place) -> None:
 
 
 def with_a_certificate(place: Place) -> None:
-    """A certificate comes into use without a restart; cookies are then for encrypted connections only."""
+    """A certificate is loaded without a restart; cookies are then for encrypted connections only."""
     place.head.command("head", "certificate", "--name", "localhost", "--name", "127.0.0.1")
     secure = Web(place.port, encrypted=True)
 

@@ -15,7 +15,7 @@ from proof.api.head import PASSWORD, Head
 from proof.api.web import Web
 from proof.runtime import ProofError
 
-# With the same versions the same requests are made.
+# The same versions generate the same requests.
 PACKAGES = ("schemathesis==4.32.5", "hypothesis==6.170.15")
 # Requests for each operation.
 EXAMPLES_MAX = 2

@@ -46,12 +46,12 @@ class Head:
         return done.stdout
 
     def add_users(self) -> None:
-        """One user of each role."""
+        """Adds one user of each role."""
         for name, role in USERS.items():
             self.command("user", "add", name, "--role", role, given=PASSWORD)
 
     def start(self, *, nbd: str = "127.0.0.1:0") -> int:
-        """The port it listens on. ``nbd``: where its pools do."""
+        """Returns the port of the head. ``nbd``: the address of its pool servers."""
         log = self.folder / "head.log"
         options = f"--iscsi 127.0.0.1:0,1 --nbd {nbd} --arc-size 64M"
         argv = [

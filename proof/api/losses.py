@@ -14,17 +14,17 @@ from proof.process import Child
 from proof.runtime import ProofError, wait_until
 
 PULLED_SECONDS = 0.5
-# Nothing may be under way just when a cable is pulled.
+# No data may be in flight when a cable is pulled.
 PULLS_MAX = 5
 WAIT_SECONDS = 30.0
-# A look at the connections is at most so old.
+# Bound of the age of the connections' data.
 LOOK_SECONDS = 1.6
 SAMPLE = re.compile(r'^bulkhead_peer_packets_lost_total{peer="([^"]+)",service="nbd",reason="([^"]+)"} (\d+)$', re.M)
 LISTENS = re.compile(r"\b0\.0\.0\.0:(\d+)")
 
 
 def losses_of_peers(folder: Path) -> None:
-    """Leaves the machine's network for good, so nothing that needs it may come after."""
+    """Leaves the host's network namespace for good, so no later step may need it."""
     leave_the_machines_network()
     head = Head(folder)
     head.add_users()
@@ -82,7 +82,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
         far.pull_the_cable()
         time.sleep(PULLED_SECONDS)
         far.plug_in()
-        # Back at work, and looked at.
+        # Connected again, and measured.
         time.sleep(2 * LOOK_SECONDS)
         children[0].require_alive()
         return sum(counts(far.address).values()) > before

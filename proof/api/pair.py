@@ -100,7 +100,7 @@ def what_another_head_serves(program: Path, folder: Path) -> None:
         status = stranger.raw("GET", path, None, claims)[0]
         if status != wanted:
             raise ProofError(f"{path} by a stranger returns {status}, not {wanted}")
-    # Heads give each other their accounts.
+    # Heads exchange their accounts.
     wait_until("anna is known to the right head", lambda: stranger.log_in("anna", PASSWORD) == 200, 2 * WAIT_SECONDS, 1.0)
     for head in heads:
         head.kill()

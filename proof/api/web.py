@@ -48,7 +48,7 @@ class Web:
             connection.close()
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Status and document of a resource of the API."""
+        """Returns status and document of a resource of the API."""
         data = None if body is None else json.dumps(body).encode()
         if data is not None:
             headers.setdefault("Content-Type", "application/json")
@@ -56,7 +56,7 @@ class Web:
         return status, json.loads(answer) if answer else None
 
     def log_in(self, user: str, password: str) -> int:
-        """The status; afterwards requests are this user's."""
+        """Returns the status; afterwards requests are sent as this user."""
         body = json.dumps({"user": user, "password": password}).encode()
         status, headers, answer = self.raw("POST", "/api/v1/login", body, {"Content-Type": "application/json"})
         if status == 200:

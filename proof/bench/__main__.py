@@ -15,7 +15,7 @@ from proof.runtime import ProofError
 from proof.servers.bulkhead import program
 
 CLIENTS = ("qemu-img", "nbdcopy", "fio")
-"""The stock tools that measure."""
+"""The stock tools of the measurements."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -109,7 +109,7 @@ def _nfs(arguments: argparse.Namespace, scratch: Path) -> int:
 
 
 def _image(scratch: Path) -> Path:
-    """Contents that do not compress, so that every block is stored as it is."""
+    """Creates incompressible contents, so that every block is stored in full."""
     image = scratch / "image.raw"
     piece = os.urandom(1 << 20)
     with image.open("wb") as file:

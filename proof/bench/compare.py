@@ -22,7 +22,7 @@ SETTLE_WINDOW_SECONDS = 0.5
 SETTLE_MAX_SECONDS = 20.0
 IDLE_SHARE = 0.03
 COMMIT_SECONDS = 5.5
-"""ZFS writes dirty data out at the latest after zfs_txg_timeout: that work belongs to the writes."""
+"""ZFS writes dirty data out at the latest after zfs_txg_timeout, and the writes are charged for it."""
 
 
 LIKE_THE_PEERS: dict[str, int | bool] = {"leg_bytes": 3 << 30, "leg_count": 1, "written": True}
@@ -66,7 +66,7 @@ KINDS: tuple[tuple[type[Server], str], ...] = ((Bulkhead, "iscsi nbd"), (Tgt, "i
 
 
 def make_servers(scratch: Path, small_block: int, beside: Path | None = None) -> list[tuple[Server, str]]:
-    """The servers on one disk, ours first, each with the protocols that it is measured in."""
+    """Returns the servers on one disk, ours first, each with the protocols that it is measured in."""
     # No compression: the clients' constant contents would make our writes cheaper than they are.
     off = (("compression", "off"),)
     volumes = [VolumeSpec("small", VOLUME_BYTES, small_block, off), VolumeSpec("large", VOLUME_BYTES, 128 << 10, off)]
@@ -114,7 +114,7 @@ class Comparison:
         self.series: dict[tuple[str, str, str], Series] = {}
 
     def run(self, protocols: str) -> None:
-        """Every repetition of every point, the servers taking turns."""
+        """Measures every point in every repetition, with the servers in alternating order."""
         for repetition in range(self._repetitions):
             print(f"repetition {repetition + 1} of {self._repetitions}")
             for point in self._points:
@@ -203,7 +203,7 @@ def print_beside(comparison: Comparison, protocols: str) -> None:
 
 
 def judge(comparison: Comparison) -> list[dict[str, object]]:
-    """Each target with its measured ratio."""
+    """Returns each target with its measured ratio."""
     verdicts: list[dict[str, object]] = []
     for target in TARGETS:
         ratio = comparison.ratio(target.protocol, target.peer, target.point, target.figure)
@@ -218,7 +218,7 @@ def judge(comparison: Comparison) -> list[dict[str, object]]:
 def write_json(path: Path, comparison: Comparison, verdicts: list[dict[str, object]], settings: dict[str, object]) -> None:
     """Writes all measurements."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # One that was left out need not be installed, which the tool complains about.
+    # A peer that is left out need not be installed, but the tool requires it.
     versions = run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", "tgt", "nbdkit", "qemu-utils", "fio"], 20).output
     document = {
         "machine": {"cores": os.cpu_count(), "kernel": platform.release()},

@@ -27,7 +27,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that processes had read from and written to storage; hits of the page cache are none."""
+    """Bytes that processes had read from and written to storage, without hits of the page cache."""
 
     read: int
     written: int
@@ -49,7 +49,7 @@ def parse_io(text: str) -> Traffic:
 
 
 def traffic_of(pids: list[int]) -> Traffic:
-    """Of these processes and their descendants."""
+    """Returns the traffic of these processes and their descendants."""
     total = Traffic(0, 0)
     for member in {member for pid in pids for member in tree(pid)}:
         total += parse_io(Path(f"/proc/{member}/io").read_text())
@@ -57,7 +57,7 @@ def traffic_of(pids: list[int]) -> Traffic:
 
 
 def traffic_of_ended_children() -> Traffic:
-    """Of all tools that this process has waited for."""
+    """Returns the traffic of all tools that this process has reaped."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Traffic(usage.ru_inblock * SECTOR_BYTES, usage.ru_oublock * SECTOR_BYTES)
 
@@ -75,7 +75,7 @@ class FioResult:
 
 
 def parse_fio(output: str) -> FioResult:
-    """fio's JSON of one job; lines before it are warnings."""
+    """Parses fio's JSON of one job; lines before it are warnings."""
     start = output.find("{")
     if start < 0:
         raise ProofError(f"fio printed no JSON:\n{output.strip()[-500:]}")
@@ -97,7 +97,7 @@ def parse_fio(output: str) -> FioResult:
 
 
 def size_of(path: Path) -> int:
-    """Of a file or of a block device."""
+    """Returns the size of a file or of a block device."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.lseek(descriptor, 0, os.SEEK_END)
@@ -116,7 +116,7 @@ def drop_cached(path: Path) -> None:
 
 
 def cached_bytes(path: Path) -> int:
-    """How much of a file or block device the page cache has (``mincore``)."""
+    """Returns how many bytes of a file or block device are in the page cache (``mincore``)."""
     size = size_of(path)
     if size == 0:
         return 0

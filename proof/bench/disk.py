@@ -36,7 +36,7 @@ CONTENDERS = (RAW, Bulkhead.name, QemuNbdDirect.name, NbdkitUncached.name)
 WHERE = ("file", "loop")
 VOLUME_BYTES = 1 << 30
 POOL_SHARE = 2
-"""The pool's device has so many times the space of all volumes: overwriting needs as much as is overwritten."""
+"""The pool's device has this multiple of the size of all volumes: overwriting needs as much space again."""
 ARC_SHARE = 8
 """Our cache has this part of one volume, but not less than the minimum of the pool server."""
 ARC_BYTES_MIN = 64 * MEBIBYTE
@@ -130,7 +130,7 @@ def sample_of(result: FioResult, cpu_seconds: float | None, traffic: Traffic, ca
 
 
 def measure(contender: Contender, point: DiskPoint, volume_bytes: int, seconds: float, seed: int) -> DiskSample:
-    """One measurement, with nothing of the device in the page cache at its begin."""
+    """Measures once, with an empty page cache of the device at the start."""
     drop_cached(contender.device)
     cpu, traffic = contender.cpu_seconds(), contender.traffic()
     words = ["fio", f"--name={point.name}", *contender.fio_words(point), *point.fio_words(volume_bytes, seconds, seed)]
@@ -141,7 +141,7 @@ def measure(contender: Contender, point: DiskPoint, volume_bytes: int, seconds: 
 
 
 class DiskComparison:
-    """The measurement of everybody, in turns."""
+    """The measurement of all contenders, in alternating order."""
 
     def __init__(self, points: Sequence[DiskPoint], volume_bytes: int, seconds: float):
         self._points = points
@@ -150,7 +150,7 @@ class DiskComparison:
         self.series: dict[tuple[str, str, str], DiskSeries] = {}
 
     def run(self, where: str, directory: Path, repetition: int) -> None:
-        """Every point once, on a pool and volumes that are new."""
+        """Measures every point once, on a new pool and new volumes."""
         with contenders(where, directory, self._volume_bytes) as everybody:
             filled: set[str] = set()
             for number, point in enumerate(self._points):
@@ -163,7 +163,7 @@ class DiskComparison:
                     self.series.setdefault(key, DiskSeries(*key)).samples.append(sample)
 
     def _prepare(self, contender: Contender, point: DiskPoint, filled: set[str]) -> None:
-        """Fills the volume if this point needs that, and no point before it has done so."""
+        """Fills the volume if this point needs that, unless an earlier point has done so."""
         key = f"{contender.name} {point.volume}"
         if not point.first and key not in filled:
             fill = next(other for other in DISK_POINTS if other.first and other.volume == point.volume)
@@ -171,7 +171,7 @@ class DiskComparison:
         filled.add(key)
 
     def of_raw(self, series: DiskSeries) -> float | None:
-        """Median of the speed as a part of the bare disk's, repetition by repetition."""
+        """Returns the median of the speed as a share of the bare disk's, repetition by repetition."""
         raw = self.series.get((series.where, RAW, series.point))
         if raw is None:
             return None
@@ -187,7 +187,7 @@ def _volumes(volume_bytes: int) -> list[VolumeSpec]:
 
 @contextlib.contextmanager
 def contenders(where: str, directory: Path, volume_bytes: int) -> Iterator[list[Contender]]:
-    """Everybody, running; peers and the bare disk share a device, as they take turns and cache nothing."""
+    """Yields all contenders, running; peers and the bare disk share a device, as they alternate and cache nothing."""
     volumes = _volumes(volume_bytes)
     sizes = {"pool.img": POOL_SHARE * len(volumes) * volume_bytes, "plain.img": volume_bytes}
     arc = max(ARC_BYTES_MIN, volume_bytes // ARC_SHARE)

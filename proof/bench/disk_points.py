@@ -33,7 +33,7 @@ class DiskPoint:
     name: str
     work: Work
     volume_block: int
-    """Of the volume it goes to. Peers have none."""
+    """Block size of the volume. Peers have none."""
     request: int = MEBIBYTE
     depth: int = FILL_DEPTH
     first: bool = False
@@ -45,10 +45,10 @@ class DiskPoint:
         return volume_name(self.volume_block)
 
     def fio_words(self, volume_bytes: int, seconds: float, seed: int) -> list[str]:
-        """The load for fio, whatever its engine."""
+        """Returns the load for fio, for any of its engines."""
         words = [f"--rw={self.work.value}", f"--bs={self.request}", f"--iodepth={self.depth}", f"--size={volume_bytes}"]
         if self.work is Work.FILL:
-            # Until all of it is on stable storage.
+            # Until all data is on stable storage.
             return [*words, "--end_fsync=1"]
         words += ["--time_based", f"--runtime={seconds}", "--norandommap", f"--randseed={seed}"]
         return words + EXTRA_WORDS.get(self.work, [])

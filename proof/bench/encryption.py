@@ -14,7 +14,7 @@ VOLUME_BYTES = 256 << 20
 LEG_BYTES = 2 << 30
 NAMES = ("1m-write-qd4", "1m-read-qd4", "128k-write-qd8", "128k-read-qd8")
 
-# Cached blocks are readable ones: without the cache each read deciphers.
+# Cached blocks are plain: without the cache each read decrypts.
 VOLUME = VolumeSpec("large", VOLUME_BYTES, 128 << 10, (("compression", "off"), ("primarycache", "metadata")))
 
 

@@ -23,7 +23,7 @@ from proof.runtime import ProofError, free_port
 DISK_BYTES = 3 << 30
 VOLUME_BYTES = 768 * MEBIBYTE
 ARC_BYTES = 64 * MEBIBYTE
-"""Much less than the volume: reads reach a leg."""
+"""Much smaller than the volume, so that reads reach a leg."""
 DELAYS_US = (0, 100, 500)
 SEQUENTIAL, SYNCHRONOUS, READS, RETURN = "legs-1m-write", "legs-4k-sync", "legs-reads-at-home", "legs-return"
 POINTS = (SEQUENTIAL, *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US), READS, RETURN)
@@ -49,7 +49,7 @@ class Row:
 
 
 class Bench:
-    """All points, one after the other, on heads of their own."""
+    """Runs all points, one after the other, on heads of their own."""
 
     def __init__(self, program: Path, scratch: Path, seconds: float, repetitions: int):
         self._program, self._scratch = program, scratch
@@ -101,7 +101,7 @@ class Bench:
                 words = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--end_fsync=1", "--refill_buffers"]
 
                 def raw(words: Sequence[str] = words) -> float:
-                    # Both at the same time, as a mirror writes; the slower one counts.
+                    # Both concurrently, like the writes of a mirror; the slower one counts.
                     jobs = ["--name=local", "--ioengine=libaio", "--direct=1", f"--filename={local}", *words]
                     jobs += ["--name=remote", "--ioengine=nbd", f"--uri=nbd://127.0.0.1:{port}", *words]
                     return VOLUME_BYTES / max(_job_seconds(jobs)) / 1e6
@@ -234,7 +234,7 @@ class _Cpu:
         return {name: tree_cpu_seconds(child.pid) for name, child in children.items() if child}
 
     def begin(self) -> None:
-        """From here on."""
+        """Starts the measurement."""
         self._begun = self._now()
 
     def end(self) -> None:
@@ -244,12 +244,12 @@ class _Cpu:
             self._spent[name] = self._spent.get(name, 0.0) + seconds - self._begun[name]
 
     def spent(self) -> dict[str, float]:
-        """Seconds by process."""
+        """Returns the CPU seconds by process."""
         return self._spent
 
 
 COMMIT_SECONDS = 3.0
-"""A transaction group is written by then."""
+"""By then a transaction group is written."""
 
 
 def _fio(words: Sequence[str]) -> FioResult:
@@ -257,14 +257,14 @@ def _fio(words: Sequence[str]) -> FioResult:
 
 
 def _job_seconds(words: Sequence[str]) -> list[float]:
-    """How long each job took, its flush at the end with it."""
+    """Returns the duration of each job, including the final flush."""
     output = checked(["fio", "--output-format=json", *words], SLACK_SECONDS)
     jobs = json.loads(output[output.index("{") :])["jobs"]
     return [job["job_runtime"] / 1000 for job in jobs]
 
 
 def _mean_us(result: FioResult) -> float:
-    """Of one operation and its flush, at depth 1."""
+    """Returns the mean duration of one operation and its flush, at depth 1."""
     return result.seconds / result.operations * 1e6
 
 
@@ -279,7 +279,7 @@ def _volume(head: Head) -> list[str]:
 
 
 def _serve_anew(head: Head) -> None:
-    """With a small cache."""
+    """Restarts the server with a small cache."""
     head.kill_server()
     if refusal := head.serve("--arc-size", str(ARC_BYTES)):
         raise ProofError(f"the pool is not served: {refusal}")
@@ -309,7 +309,7 @@ def _relay(folder: Path, listen: str, target: str, delay_us: int) -> Child:
 
 
 def _slow_way(pair: Machines, delay_us: int) -> Child:
-    """From the next start of its server on, head a reaches the disk of b by a relay."""
+    """Puts a relay between head a and the disk of b, from the next start of its server on."""
     direct = f"{pair.b.address}:7072"
     way = f"127.0.0.1:{free_port()}"
     child = _relay(pair.folder, way, direct, delay_us)

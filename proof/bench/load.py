@@ -47,7 +47,7 @@ def _step(point: Point, size: int) -> int:
 
 
 def _qemu(address: IscsiAddress, point: Point, size: int, count: int, seconds: float) -> float:
-    """Runs ``count`` requests; the seconds that qemu-img itself measured."""
+    """Runs ``count`` requests; returns the seconds that qemu-img itself measured."""
     argv = ["qemu-img", "bench", "-f", "raw", "-c", str(count), "-d", str(point.depth), "-s", str(point.block)]
     argv += ["-S", str(_step(point, size)), "-t", "writethrough" if point.sync else "none"]
     if point.access is Access.WRITE:
@@ -69,7 +69,7 @@ class IscsiLoad:
         self._counts: dict[tuple[str, str], int] = {}
 
     def calibrate(self, server: str, address: IscsiAddress, point: Point, size: int, seconds: float) -> None:
-        """Finds the number of requests for ``seconds``, once a server and point."""
+        """Finds the number of requests for ``seconds``, once for each server and point."""
         if (server, point.name) in self._counts:
             return
         count, took = CALIBRATION_OPERATIONS, 0.0
@@ -84,7 +84,7 @@ class IscsiLoad:
         started = time.perf_counter()
         took = _qemu(address, point, size, count, seconds)
         if point.flushed:
-            # With qemu-img's start and end, at which it flushes too.
+            # Includes qemu-img's start and end, at which it flushes too.
             _flush(address)
             took = time.perf_counter() - started
         return Load(count, took)

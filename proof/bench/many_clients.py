@@ -32,14 +32,14 @@ PARALLEL_COMMANDS = 8
 
 
 class Worker:
-    """One client: one file, locked as a whole, and a durable write every now and then."""
+    """One client: one file, locked as a whole, and a periodic durable write."""
 
     def __init__(self, address: NfsAddress, number: int):
         self.address = address
         self.identity = Identity(f"client-{number}".encode(), locks={address.path: LOCKED})
         self.client: NfsClient | None = None
         self.last = 0.0
-        """When its newest write was answered."""
+        """When its newest write was acknowledged."""
         self.pause = 0.0
         """The longest time between two replies since `forget`."""
         self.complaints: list[str] = []
@@ -49,11 +49,11 @@ class Worker:
         self._is_ready = False
 
     def forget(self) -> None:
-        """The pauses up to now do not count."""
+        """Discards the pauses so far."""
         self.last, self.pause = time.monotonic(), 0.0
 
     def turn(self) -> None:
-        """Connects, or writes, if it is time for that."""
+        """Connects, or writes, when that is due."""
         now = time.monotonic()
         if self.is_silent or now < self._due:
             return
@@ -90,7 +90,7 @@ class Worker:
         assert self.client is not None
 
         def judge(data: bytes | None) -> None:
-            # The write after it may have been carried out, too, and lies elsewhere.
+            # The next write may have been carried out, too, and is in another block.
             if data is None or int.from_bytes(data[:8], "big") != newest:
                 self.complaints.append(f"{self.address}: lost: write {newest}")
 
@@ -112,7 +112,7 @@ class Thief:
         self._is_ready = False
 
     def turn(self) -> None:
-        """Tries once more, if it is time for that."""
+        """Retries when that is due."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -225,7 +225,7 @@ class Run:
         return self._complaints + [words for worker in self.workers for words in (*worker.complaints, *worker.identity.lost)]
 
     def end(self) -> None:
-        """The server, and the connections."""
+        """Stops the server, and closes the connections."""
         for worker in self.workers:
             if worker.client is not None:
                 worker.client.close()
@@ -233,7 +233,7 @@ class Run:
 
 
 def main(scratch: Path, counts: list[int], clients: int, rounds: int, seed: int) -> int:
-    """Prints the pauses of each end of the server, with each count of file systems."""
+    """Prints the pauses of each kind of stop, with each count of file systems."""
     wrong = 0
     for count in counts:
         directory = scratch / f"file-systems-{count}"

@@ -39,7 +39,7 @@ def _detach(device: Path) -> None:
 
 @contextlib.contextmanager
 def made(where: str, directory: Path, sizes: dict[str, int]) -> Iterator[dict[str, Path]]:
-    """Files, or loop devices with direct I/O on such files, by name; gone afterwards."""
+    """Yields files, or loop devices with direct I/O on such files, by name; removes them afterwards."""
     attached: list[Path] = []
 
     def detach() -> None:

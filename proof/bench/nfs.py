@@ -51,7 +51,7 @@ POINTS = (
     Point("nfs-create-qd1", "create", 0, 1),
     Point("nfs-create-qd32", "create", 0, 32),
     *(Point(f"nfs-{name}", name, 0, 0) for name in PERSONALITIES),
-    # The other two of filebench's personalities: one thread, and blocks of 8 KiB of one file.
+    # The other two personalities of filebench: one thread, and blocks of 8 KiB of one file.
     Point("nfs-randomread", "read", 8 * KIBIBYTE, 1),
     Point("nfs-randomwrite", "rewrite", 8 * KIBIBYTE, 1),
     # The form in which Linux's client sends the previous point with ``directio``.
@@ -77,7 +77,7 @@ class Sample:
 
 
 class Ganesha(Server):
-    """nfs-ganesha on a directory of a plain file system. Version 4 only, so that it needs no rpcbind."""
+    """nfs-ganesha on a directory of a plain file system. Only version 4, so that it needs no rpcbind."""
 
     name = "nfs-ganesha"
     programs = NEEDED
@@ -117,7 +117,7 @@ class Ours(Bulkhead):
 
 
 def _result(told: str) -> tuple[int, float]:
-    """Operations and seconds."""
+    """Parses operations and seconds."""
     operations, seconds = told.split()
     return int(operations), float(seconds)
 
@@ -137,7 +137,7 @@ class Run:
             self.servers.append(kind(directory))
 
     def start(self) -> None:
-        """Both serve."""
+        """Starts both servers."""
         for server in self.servers:
             server.prepare()
             server.start()
@@ -147,13 +147,13 @@ class Run:
         return [str(word) for word in (self._program, f"127.0.0.1:{server.port}", server.path, load, block, depth, seconds, mebibytes)]
 
     def measure(self, point: Point, turn: Sequence[Ganesha | Ours]) -> None:
-        """One point on each, in this order."""
+        """Measures one point on each server, in this order."""
         for server in turn:
             operations, seconds, used = self._personality(point, server) if point.load in PERSONALITIES else self._load(point, server)
             self.samples.append(Sample(server.name, point.name, operations / seconds, used / operations * 1e6))
 
     def _load(self, point: Point, server: Ganesha | Ours) -> tuple[int, float, float]:
-        """Operations, seconds, and seconds of the server's CPU."""
+        """Returns operations, seconds, and seconds of the server's CPU."""
         mebibytes = SMALL if point.small else LARGE
         if point.load in ("read", "rewrite", "rewrite-durably"):
             checked(self._words(server, "fill", 0, 0, FILL_SECONDS, mebibytes), FILL_SECONDS + SLACK_SECONDS)
@@ -197,17 +197,17 @@ class Run:
         return [getattr(one, figure) for one in self.samples if (one.server, one.point) == (server, point)]
 
     def median(self, server: str, point: str, figure: str) -> float:
-        """Over the repetitions."""
+        """Returns the median over the repetitions."""
         return statistics.median(self._figures(server, point, figure))
 
     def ratio(self, point: str, figure: str) -> float:
-        """Median of ours / ganesha's, repetition by repetition."""
+        """Returns the median of ours / ganesha's, repetition by repetition."""
         pairs = zip(self._figures(Ours.name, point, figure), self._figures(Ganesha.name, point, figure), strict=True)
         return statistics.median(mine / other for mine, other in pairs)
 
 
 def main(scratch: Path, out: Path, only: str | None, seconds: float, repetitions: int) -> int:
-    """Prints the table; medians over the repetitions, in which the servers take turns."""
+    """Prints the table; medians over the repetitions, in which the order of the servers alternates."""
     run = Run(scratch, seconds)
     points = chosen(only)
     try:

@@ -26,9 +26,9 @@ class Point:
     depth: int
     random: bool = False
     sync: bool = False
-    """Each write is forced to stable storage before it is answered."""
+    """Each write is forced to stable storage before it is acknowledged."""
     flushed: bool = False
-    """The last of the time is a flush of all that was written. Over iSCSI only."""
+    """The measurement includes a final flush of all writes. Over iSCSI only."""
 
     @property
     def volume(self) -> str:
@@ -60,7 +60,7 @@ class Figure(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """A promise: the median of the ratios to a peer, taken pair by pair within each repetition."""
+    """A promise: the median of the ratios to a peer, pair by pair within each repetition."""
 
     protocol: str
     peer: str
@@ -70,7 +70,7 @@ class Target:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The text of the target in reports."""
         sign = "<=" if self.figure is Figure.CPU else ">="
         return f"{self.protocol} {self.point}: {self.figure.value} {sign} {self.limit:g} x {self.peer}"
 

@@ -1,4 +1,4 @@
-"""Where the server's time goes: ``perf`` while one point runs."""
+"""Profiles the server: ``perf`` while one point runs."""
 
 from __future__ import annotations
 

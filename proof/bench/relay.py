@@ -14,7 +14,7 @@ import time
 
 PIECE_BYTES = 1 << 20
 QUEUED_BYTES_MAX = 8 << 20
-"""A peer that does not take more holds the other one up, as on a cable."""
+"""A peer that stops receiving blocks the other one, as on a cable."""
 PR_SET_TIMERSLACK = 29
 SLACK_NANOSECONDS = 1_000
 
@@ -29,7 +29,7 @@ class Later:
         self._changed = threading.Condition()
 
     def put(self, piece: bytes) -> None:
-        """An empty piece is the end."""
+        """Adds a piece; an empty one is the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._queued < QUEUED_BYTES_MAX)
             self._pieces.append((time.perf_counter() + self._delay, piece))

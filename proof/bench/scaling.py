@@ -29,7 +29,7 @@ GROWTH_MAX = 1.25
 FIO_SLACK_SECONDS = 120.0
 PERF_HERTZ = 499
 LOCK = re.compile(r"mutex|rwlock|rw_enter|rw_exit|rrw_|lll_lock|spin_lock|futex|osq_lock", re.I)
-"""Functions that take, give back or wait for locks."""
+"""Functions that acquire, release or block on locks."""
 PERF_LINE = re.compile(r"^\s*([\d.]+)%\s+\[[.k]\]\s+(.+?)\s*$")
 
 
@@ -44,7 +44,7 @@ class Sample:
     cpu_us_per_operation: float
     p99_us: float | None
     lock_share: float | None
-    """Of the server's CPU samples, those in functions of locks, with and without a wait. None without perf."""
+    """The share of the server's CPU samples in functions of locks, blocked or not. None without perf."""
 
 
 def _fio(server: Bulkhead, load: str, volumes: int, connections: int, seconds: float) -> FioResult:

@@ -18,7 +18,7 @@ VOLUME_BYTES = 8 << 20
 
 
 def _servers(run: Path) -> list[int]:
-    """Processes that serve pools in ``run``."""
+    """Returns the processes that serve pools in ``run``."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:

@@ -25,7 +25,7 @@ BLOCK = 16 * KIBIBYTE
 DISK_DELAY_MS = 5
 WARM_SECONDS = 15.0
 WARM_CACHE_DEVICE_SECONDS = 60.0
-"""The library writes at most 32 MiB a second to a cache device, twice as much while that is empty."""
+"""The library writes at most 32 MiB a second to a cache device, and twice as much while that is empty."""
 SMALL_ARC = 64 * MEBIBYTE
 SEED = 4
 
@@ -33,7 +33,7 @@ FILL = next(point for point in DISK_POINTS if point.first and point.volume_block
 READ = DiskPoint("sizing-16k-read-qd8", Work.READ, BLOCK, BLOCK, 8)
 SYNC = DiskPoint("sizing-16k-sync-write-qd1", Work.SYNC, BLOCK, BLOCK, 1)
 PART = DiskPoint("sizing-4k-sync-write-qd1", Work.SYNC, BLOCK, 4 * KIBIBYTE, 1)
-"""Of a part of a block: the rest has to be read first."""
+"""Writes of a part of a block: the rest must be read first."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _fast_file(scratch: Path) -> Iterator[Path]:
 
 
 def run_case(case: Case, scratch: Path, seconds: float) -> DiskSample:
-    """One pool, one measurement."""
+    """Runs one measurement on a new pool."""
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="case-", dir=scratch)))
         disk = stack.enter_context(media.made("file", home, {"disk.img": POOL_BYTES}))["disk.img"]
@@ -88,7 +88,7 @@ def run_case(case: Case, scratch: Path, seconds: float) -> DiskSample:
         volume = VolumeSpec(READ.volume, VOLUME_BYTES, BLOCK, (("compression", "off"),))
         options = ("--arc-size", str(case.arc_bytes))
         server = Bulkhead(home, [volume], options=options, layout=(str(disk), *extra))
-        # Its presence at the start lets it be changed later.
+        # The file must exist at the start, so that its contents can change later.
         server.fault_file.write_text("")
         stack.enter_context(server)
         contender = Contender(server.name, disk, server)

@@ -20,7 +20,7 @@ VOLUME_BYTES = 64 << 20
 
 
 def first_read_ms(server: Bulkhead) -> float:
-    """One start: milliseconds from exec until a read of the last volume was answered."""
+    """Starts once; returns the milliseconds from exec until a read of the last volume is complete."""
     volume = server.volumes[-1].name
     address = server.iscsi(volume)
     port = int(address.portal.rpartition(":")[2])
@@ -37,7 +37,7 @@ def first_read_ms(server: Bulkhead) -> float:
             client = IscsiClient(address, "iqn.2026-01.org.example:proof-startup")
             break
         except ClientError:
-            # The port may listen before the target is known; bounded by the same deadline.
+            # The port may listen before the target exists; bounded by the same deadline.
             if time.perf_counter() - started > FIRST_READ_SECONDS:
                 raise
     read_all(client, 0, 4096)

@@ -1,4 +1,5 @@
-"""``python3 -m proof.check test``, ``change [BASE]`` or ``nightly PART``: the checks, side by side, with a table of their times."""
+"""``python3 -m proof.check test``, ``change [BASE]`` or ``nightly PART``: the checks, concurrently, with a table of
+their times."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ USAGE = "usage: python3 -m proof.check test | change [BASE] | nightly PART"
 
 
 def changed_paths(base: str) -> list[str]:
-    """The files that differ from ``base``, new ones included."""
+    """Returns the files that differ from ``base``, new ones included."""
     git = ["git", "-C", str(runtime.REPOSITORY)]
     changed = subprocess.check_output([*git, "diff", "--name-only", base], text=True)
     new = subprocess.check_output([*git, "ls-files", "--others", "--exclude-standard"], text=True)
@@ -23,7 +24,7 @@ def changed_paths(base: str) -> list[str]:
 
 
 def crates(paths: list[str]) -> list[str]:
-    """The packages in which ``paths`` are."""
+    """Returns the packages of ``paths``."""
     found = set()
     for path in paths:
         for folder in Path(path).parents:
@@ -50,7 +51,7 @@ def change_steps(base: str) -> tuple[Step, ...]:
 
 def environment(program: str) -> dict[str, str]:
     """Returns the environment of steps that run after the build and the installation of packages."""
-    # A step sees no variable of an outer make.
+    # A step must not inherit variables of an outer make.
     env = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS")}
     return {**env, "BULKHEAD_PREPARED": "1", "BULKHEAD": str(runtime.REPOSITORY / program)}
 

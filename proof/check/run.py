@@ -1,4 +1,4 @@
-"""Runs steps in lanes. A failure stops nothing: one run shows all that is wrong."""
+"""Runs steps in lanes. A failure does not stop the run, so that one run shows all failures."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _output = threading.Lock()
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a step ended."""
+    """The result of a step."""
 
     step: Step
     seconds: float
     code: int | None
-    """The exit code; none of a step that was killed."""
+    """The exit code; none for a step that was killed."""
 
     @property
     def passed(self) -> bool:
@@ -36,11 +36,11 @@ class Outcome:
 
 
 def run_step(step: Step, env: Mapping[str, str]) -> Outcome:
-    """Runs one step. Its output is printed when it has ended, so that concurrent steps do not mix."""
+    """Runs one step. Its output is printed when it has exited, so that concurrent steps do not mix."""
     print(f"=== begun: {step.name}", flush=True)
     started = time.monotonic()
     with tempfile.TemporaryFile() as output:
-        # A process group of its own: nothing of the step outlives it.
+        # A process group of its own: no process of the step outlives it.
         process = subprocess.Popen(
             ["bash", "-c", step.command], cwd=runtime.REPOSITORY, env=dict(env), stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
@@ -85,7 +85,7 @@ def run_lanes(steps: Sequence[Step], env: Mapping[str, str]) -> list[Outcome]:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The table of all steps, slowest first, and the closing line."""
+    """Returns the table of all steps, slowest first, and the closing line."""
     lines = [
         f"{'ok' if outcome.passed else 'FAILED':6}  {outcome.seconds:6.0f} s  {outcome.step.name}"
         for outcome in sorted(outcomes, key=lambda outcome: -outcome.seconds)

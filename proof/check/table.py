@@ -62,7 +62,7 @@ TEST: tuple[Step, ...] = (
 )
 
 NIGHTLY_BUILD = Step("build", "make build && scripts/cargo.sh build --workspace --examples --locked", "")
-"""The programs as they are packaged. The examples, which some steps run, are those of the tests."""
+"""The binaries as they are packaged. The examples, which some steps run, are those of the tests."""
 
 # A part should take at most an hour on two cores: move a step where one does not.
 NIGHTLY: dict[int, tuple[Step, ...]] = {

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from proof.runtime import ProofError
 
 Done = Callable[[bool], None]
-"""Called once for a request: True when the server answered that it is done."""
+"""Called once for a request: True when the server acknowledged it."""
 
 ReadDone = Callable[[bytes | None], None]
-"""Called once for a read: the data, or None when it failed."""
+"""Called once for a read: with the data, or None when it failed."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """How a request that was answered failed."""
+    """The error of a request."""
 
     words: str
     status: int
@@ -29,7 +29,7 @@ class Refusal:
 
 
 class ClientError(ProofError):
-    """The server refused, or the connection is gone."""
+    """The server refused, or the connection is lost."""
 
 
 class Client(ABC):
@@ -40,7 +40,7 @@ class Client(ABC):
     size: int
     in_flight: int = 0
     errors: int = 0
-    """Requests that were *answered* with an error; a dying connection does not count."""
+    """Requests with an error *reply*; a lost connection does not count."""
     last_error: str = ""
     last_refusal: Refusal | None = None
     """The newest of the refusals that ``errors`` counts."""
@@ -71,7 +71,7 @@ class Client(ABC):
 
     @abstractmethod
     def events(self) -> int:
-        """``select.POLLIN`` and ``select.POLLOUT`` as wanted now."""
+        """Returns the desired ``select.POLLIN`` and ``select.POLLOUT``."""
 
     @abstractmethod
     def service(self, events: int) -> None:
@@ -83,11 +83,11 @@ class Client(ABC):
     @property
     @abstractmethod
     def dead(self) -> bool:
-        """Whether the connection has ended."""
+        """Whether the connection is closed."""
 
     @abstractmethod
     def close(self) -> None:
-        """Drops the connection without ceremony, and frees the library's memory."""
+        """Drops the connection without a logout, and frees the library's memory."""
 
 
 def drive(clients: Sequence[Client], seconds: float) -> None:
@@ -108,7 +108,7 @@ def drive(clients: Sequence[Client], seconds: float) -> None:
 
 
 def drive_until(clients: Sequence[Client], finished: Callable[[], bool], seconds: float, what: str) -> None:
-    """Turns the loop until ``finished()``; a ``ClientError`` after ``seconds`` or when all are dead."""
+    """Turns the loop until ``finished()``; raises ``ClientError`` after ``seconds`` or when all are dead."""
     deadline = time.monotonic() + seconds
     while not finished():
         if all(client.dead for client in clients):

@@ -24,7 +24,7 @@ class Answer:
 
     @property
     def good(self) -> bool:
-        """Whether it was done."""
+        """Whether the command succeeded."""
         return self.status == libiscsi.STATUS_GOOD
 
     @property
@@ -34,7 +34,7 @@ class Answer:
 
 
 class CommandInitiator:
-    """One session; ``initiator`` and ``qualifier`` are its identity, the same again after a new login."""
+    """One session; ``initiator`` and ``qualifier`` are its identity, which a new login repeats."""
 
     def __init__(self, address: IscsiAddress, initiator: str, qualifier: int):
         self._lib = libiscsi.load()
@@ -48,7 +48,7 @@ class CommandInitiator:
         lib.iscsi_set_isid_oui(context, OUI, qualifier)
         lib.iscsi_set_noautoreconnect(context, 1)
         lib.iscsi_set_timeout(context, ANSWER_SECONDS)
-        # Not iscsi_full_connect: that swallows the unit attentions.
+        # Not iscsi_full_connect, which discards the unit attentions.
         if lib.iscsi_connect_sync(context, address.portal.encode()) or lib.iscsi_login_sync(context):
             words = self._words()
             self.close()
@@ -76,7 +76,7 @@ class CommandInitiator:
         return answer
 
     def close(self) -> None:
-        """Drops the connection without ceremony."""
+        """Drops the connection without a logout."""
         if self._context:
             self._lib.iscsi_destroy_context(self._context)
             self._context = None

@@ -10,7 +10,7 @@ from proof.clients.base import Client, ClientError, Done, ReadDone, Refusal
 
 LOGIN_SECONDS = 10
 OUI = 0x001B32
-"""Any; with the qualifier it names a session for reinstatement."""
+"""Arbitrary; with the qualifier it identifies a session for reinstatement."""
 ATTENTIONS_MAX = 10
 """Unit attentions that may precede the first other response."""
 _library: ctypes.CDLL | None = None
@@ -25,7 +25,7 @@ def _lib() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class IscsiAddress:
-    """Where a logical unit is."""
+    """The address of a logical unit."""
 
     portal: str
     """host:port"""
@@ -34,7 +34,7 @@ class IscsiAddress:
 
     @property
     def url(self) -> str:
-        """As libiscsi's tools and qemu take it."""
+        """The form of libiscsi's tools and of qemu."""
         return f"iscsi://{self.portal}/{self.target}/{self.lun}"
 
 
@@ -82,7 +82,7 @@ class IscsiClient(Client):
         lib.iscsi_set_header_digest(context, libiscsi.DIGESTS[digest])
         if qualifier is not None:
             lib.iscsi_set_isid_oui(context, OUI, qualifier)
-        # A crash must end the session: reconnecting would repeat commands behind our back.
+        # A crash must end the session: libiscsi's own reconnect would repeat commands without our knowledge.
         lib.iscsi_set_noautoreconnect(context, 1)
 
     def _start_login(self, address: IscsiAddress, ready: Done) -> None:
@@ -134,7 +134,7 @@ class IscsiClient(Client):
         lib.iscsi_set_timeout(context, LOGIN_SECONDS)
         if lib.iscsi_full_connect_sync(context, address.portal.encode(), address.lun) != 0:
             raise ClientError(f"{self.name}: login: {self._library_error()}")
-        # A stuck server must be seen by our deadline, not as a cancelled command.
+        # Our own deadline must detect a stuck server, not a cancelled command.
         lib.iscsi_set_timeout(context, 0)
 
     def _read_capacity(self) -> None:
@@ -222,7 +222,7 @@ class IscsiClient(Client):
         zeroes = bytearray(block)
         buffer = (ctypes.c_char * block).from_buffer(zeroes)
 
-        # WRITE SAME has no FUA: durability needs a flush behind it.
+        # WRITE SAME has no FUA: durability requires a flush after it.
         def written(answer: bytes | None) -> None:
             if answer is None or not forced:
                 done(answer is not None)

@@ -83,7 +83,7 @@ class UnmapRange(ctypes.Structure):
 
 
 class IscsiData(ctypes.Structure):
-    """Data that goes with a command."""
+    """Data of a command."""
 
     _fields_ = [("size", c_size_t), ("data", c_char_p)]
 
@@ -149,7 +149,7 @@ def _declarations() -> dict[str, tuple[object, list[object]]]:
 
 
 def load() -> ctypes.CDLL:
-    """The library with its declarations."""
+    """Loads the library and its declarations."""
     if LIBRARY is None:
         raise ProofError("libiscsi is missing: apt-get install libiscsi7 libiscsi-bin")
     library = ctypes.CDLL(LIBRARY)

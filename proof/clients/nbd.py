@@ -19,14 +19,14 @@ GRANULARITY = 512
 MAX_ZERO_BYTES = 1 << 30
 
 _spare: dict[int, list[Memory]] = {}
-"""Memory that no request uses, by its length."""
+"""Unused memory, by its length."""
 
 
 class Memory:
-    """Memory of one request, of a fixed length, used again by later ones.
+    """Memory of one request, of a fixed length, reused by later ones.
 
-    libnbd's bindings (1.14) keep a reference to each buffer that they were ever given: with a new one for
-    each request a long run fills the machine's memory.
+    libnbd's bindings (1.14) retain a reference to each buffer: with a new one for each request a long run fills the
+    host's memory.
     """
 
     def __init__(self, length: int):
@@ -35,23 +35,23 @@ class Memory:
 
     @staticmethod
     def take(length: int) -> Memory:
-        """Some that is free, its contents unknown."""
+        """Returns unused memory with undefined contents."""
         spare = _spare.get(length)
         return spare.pop() if spare else Memory(length)
 
     @staticmethod
     def spare_most() -> int:
-        """How much is free of the length of which most is: as many as were ever in use at a time."""
+        """Returns the largest number of unused buffers of one length: the maximum that was in use at a time."""
         return max((len(spare) for spare in _spare.values()), default=0)
 
     def give_back(self) -> None:
-        """Call when libnbd has let go of it."""
+        """Call when libnbd has released it."""
         _spare.setdefault(len(self.bytes), []).append(self)
 
 
 @dataclass(frozen=True)
 class NbdAddress:
-    """Where an export is."""
+    """The address of an export."""
 
     uri: str
 
@@ -208,7 +208,7 @@ class NbdClient(Client):
 
     def close(self) -> None:
         self._lost = True
-        # The last reference: libnbd closes the socket and completes nothing more.
+        # The last reference: libnbd closes the socket and completes no more requests.
         self._handle = None
         for memory in tuple(self._lent):
             self._return(memory)

@@ -58,7 +58,7 @@ TYPE, SIZE, FILEID, MODE, LINKS, OWNER, GROUP = 1, 4, 20, 33, 35, 36, 37
 
 
 class StatusError(ClientError):
-    """An operation that was answered with an error."""
+    """An operation with an error reply."""
 
     def __init__(self, operation: int, status: int):
         super().__init__(f"operation {operation} of NFS was answered with status {status}")
@@ -77,7 +77,7 @@ class NfsAddress:
 
     @staticmethod
     def parse(text: str) -> NfsAddress:
-        """Reads the form above."""
+        """Parses the form above."""
         parts = urlsplit(text)
         path = tuple(part.encode() for part in parts.path.split("/") if part)
         size = int(parse_qs(parts.query)["bytes"][0])
@@ -100,9 +100,9 @@ class Identity:
     uid: int = 0
     gid: int = 0
     opened: dict[FilePath, bytes] = field(default_factory=dict)
-    """The handles of files that are open, by their paths."""
+    """The handles of open files, by their paths."""
     locks: dict[FilePath, tuple[int, int]] = field(default_factory=dict)
-    """The range of each file that shall be locked for writing: its first byte and its length."""
+    """The range of each file that must be locked for writing: its first byte and its length."""
     client: int = 0
     """The client id at the server that issued all states below."""
     taking_back: int = 0
@@ -115,14 +115,14 @@ class Identity:
     lost: list[str] = field(default_factory=list)
     """States that a later server refused to return."""
     sessions: list[bytes] = field(default_factory=list)
-    """Sessions of connections that have ended."""
+    """Sessions of closed connections."""
     starting: NfsClient | None = None
     """The connection that creates a session and reclaims the open files. Other connections block: the server has one
     client for all."""
 
 
 def bitmap(*numbers: int) -> bytes:
-    """A bitmap with these bits."""
+    """Returns a bitmap with these bits."""
     words = [0] * (max(numbers, default=-1) // 32 + 1)
     for number in numbers:
         words[number // 32] |= 1 << number % 32
@@ -130,7 +130,7 @@ def bitmap(*numbers: int) -> bytes:
 
 
 def attributes(**values: int) -> bytes:
-    """Attributes to be set: ``size`` and ``mode``."""
+    """Encodes attributes to set: ``size`` and ``mode``."""
     packed = b""
     numbers = []
     if "size" in values:
@@ -153,12 +153,13 @@ CURRENT = u32(1) + bytes(12)
 
 
 def lookups(path: Sequence[bytes]) -> list[Operation]:
-    """From the root to a file."""
+    """Returns the lookups from the root to a file."""
     return [(PUTROOTFH, b""), *((LOOKUP, opaque(name)) for name in path)]
 
 
 def open_file(client: int, name: bytes, make: bool, mode: int = 0o644, owner: bytes = b"proof", is_new: bool = False) -> Operation:
-    """Opens a file for reading and writing; one that is not there is made if ``make``, and none may be there if ``is_new``."""
+    """Opens a file for reading and writing; ``make`` creates a missing one, and ``is_new`` requires that it is
+    missing."""
     how = u32(1, is_new) + attributes(mode=mode) if make else u32(0)
     return OPEN, u32(0, 3, 0) + u64(client) + opaque(owner) + how + u32(0) + opaque(name)
 
@@ -175,12 +176,12 @@ def lock_range(client: int, state: bytes, span: tuple[int, int], is_reclaim: boo
 
 
 def newest(state: bytes) -> bytes:
-    """Names a state whatever its newest sequence is: several connections change it."""
+    """Refers to the newest sequence of a state, because several connections change it."""
     return u32(0) + state[4:]
 
 
 def compound(operations: Sequence[Operation], minor: int = 2, count: int | None = None) -> bytes:
-    """The arguments of one without a tag; ``count`` may lie."""
+    """Returns the arguments of a compound without a tag; ``count`` may differ from the number of operations."""
     words = b"".join(u32(number) + arguments for number, arguments in operations)
     return opaque(b"") + u32(minor, len(operations) if count is None else count) + words
 
@@ -217,7 +218,7 @@ def skip_result(operation: int, reader: Reader) -> None:
 
 
 def read_open(reader: Reader) -> bytes:
-    """The state id of a file that was opened."""
+    """Decodes the state id of an open."""
     state = reader.fixed(16)
     reader.fixed(4 + 16 + 4)
     reader.words()
@@ -228,7 +229,7 @@ def read_open(reader: Reader) -> bytes:
 
 @dataclass
 class Call:
-    """A compound under way."""
+    """A pending compound."""
 
     operations: list[Operation]
     done: Callable[[Reader], None]
@@ -297,7 +298,7 @@ class NfsConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no call is pending."""
         return not (self._calls or self._queue)
 
     def events(self) -> int:
@@ -683,7 +684,7 @@ class NfsClient(Client):
         self._submit_all([*lookups(directory), (REMOVE, opaque(name))], lambda _: done(True), lambda: done(False))
 
     def list(self, directory: FilePath, done: Callable[[set[bytes] | None], None]) -> None:
-        """The names in a directory."""
+        """Lists the names in a directory."""
         found: set[bytes] = set()
 
         def answered(reader: Reader) -> None:

@@ -39,7 +39,8 @@ def _heeding(client: Client, ask: Callable[[], Result]) -> Result:
 
 
 class WellBehaved:
-    """An iSCSI and an NBD client of one volume, and one of a file if there is one, that stay connected, and write, read back and check."""
+    """An iSCSI and an NBD client of one volume, and one of a file if there is one. They stay connected, and write,
+    read back and check."""
 
     def __init__(self, iscsi: IscsiAddress, export: NbdAddress, file: NfsAddress | None = None):
         self._clients: list[Client] = [IscsiClient(iscsi, "iqn.2026-01.org.example:well-behaved"), NbdClient(export)]
@@ -52,7 +53,7 @@ class WellBehaved:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Works as long as the block lasts, and a little longer."""
+        """Runs the clients as long as the block, and a little longer."""
         self.operations, self.slowest_seconds, self.failure = 0, 0.0, None
         done = threading.Event()
         worker = threading.Thread(target=self._work, args=(done,), name="well-behaved", daemon=True)

@@ -18,7 +18,7 @@ def u64(*values: int) -> bytes:
 
 
 def opaque(data: bytes) -> bytes:
-    """Bytes behind their length, filled up to a multiple of four."""
+    """Encodes bytes behind their length, padded to a multiple of four."""
     return u32(len(data)) + data + bytes(-len(data) % 4)
 
 
@@ -30,7 +30,7 @@ class Reader:
         self._at = 0
 
     def fixed(self, length: int) -> bytes:
-        """So many bytes."""
+        """Decodes this many bytes."""
         end = self._at + length
         if end > len(self._data):
             raise ClientError(f"a reply of {len(self._data)} bytes is too short")
@@ -38,20 +38,20 @@ class Reader:
         return found
 
     def u32(self) -> int:
-        """A number of 32 bits."""
+        """Decodes a number of 32 bits."""
         return int.from_bytes(self.fixed(4), "big")
 
     def u64(self) -> int:
-        """A number of 64 bits."""
+        """Decodes a number of 64 bits."""
         return int.from_bytes(self.fixed(8), "big")
 
     def opaque(self) -> bytes:
-        """Bytes behind their length."""
+        """Decodes bytes behind their length."""
         length = self.u32()
         found = self.fixed(length)
         self.fixed(-length % 4)
         return found
 
     def words(self) -> list[int]:
-        """Numbers of 32 bits behind their count: a bitmap."""
+        """Decodes numbers of 32 bits behind their count: a bitmap."""
         return [self.u32() for _ in range(self.u32())]

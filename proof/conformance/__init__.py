@@ -1,1 +1,1 @@
-"""Foreign clients and suites judge the protocols."""
+"""Third-party clients and suites judge the protocols."""

@@ -21,7 +21,7 @@ MEBIBYTE = 1 << 20
 VOLUME_BYTES = 128 * MEBIBYTE
 SECRET_TARGET = "iqn.2026-01.org.example:secret"
 USER, SECRET = "judge", "twelve-or-more"
-"""CHAP wants secrets of 12 bytes or more (RFC 7143, section 9.2.1)."""
+"""CHAP requires secrets of 12 bytes or more (RFC 7143, section 9.2.1)."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -51,7 +51,7 @@ def judge_iscsi(urls: list[str], special: dict[str, str], family_pattern: str | 
 
 
 def _urls_for(family: str, urls: list[str], special: dict[str, str]) -> list[str]:
-    """Multipath tests need two portals."""
+    """Returns the URLs for a family: multipath tests need two portals."""
     return urls if family == "MultipathIO" else [special.get(family, urls[0])]
 
 
@@ -71,12 +71,12 @@ def _special_units(server: Server, scratch: Path) -> dict[str, str]:
 
 
 def judge_nbd(uri: str, size: int, scratch: Path) -> int:
-    """All steps; the number that failed."""
+    """Runs all steps; returns how many failed."""
     return _run_steps(NbdTools(uri, size, scratch).steps())
 
 
 def judge_reservations(server: Server, volume: str) -> int:
-    """All steps, which restart the server; the number that failed."""
+    """Runs all steps, which restart the server; returns how many failed."""
     address = server.iscsi(volume)
     assert address is not None
     reservations = Reservations(server, address)

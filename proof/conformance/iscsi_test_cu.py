@@ -1,7 +1,7 @@
-"""Runs libiscsi's ``iscsi-test-cu``, one family at a time, and counts honestly.
+"""Runs libiscsi's ``iscsi-test-cu``, one family at a time, and counts the results.
 
-The tool calls a test that gave up with ``[SKIPPED]`` passed, and dies with the family when a
-target hangs: here a skip is a skip with its reason, and a test without a verdict is a failure.
+The tool reports a test that gave up with ``[SKIPPED]`` as passed, and dies with the family when a target hangs. Here
+a skip is reported with its reason, and a test without a verdict is a failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIST_SECONDS = 20.0
 
 
 class Verdict(Enum):
-    """How one test ended."""
+    """The result of one test."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -30,7 +30,7 @@ class Result:
     """One test."""
 
     name: str
-    """As the tool names it: FAMILY.TEST"""
+    """The tool's name of it: FAMILY.TEST"""
     verdict: Verdict
     words: str = ""
     """The reason of a skip, the first complaint of a failure."""
@@ -47,7 +47,7 @@ ACCEPTED_SKIPS: tuple[tuple[str, str], ...] = (
     (r"^WriteSame1[06]\.ZeroBlocks ", "WSNZ is set: a length of zero never means the rest of the volume"),
     (r"LBPPB < 2", "one logical block is shown as one physical block; the volume's block size is the granularity in VPD B0"),
 )
-"""(pattern over ``FAMILY.TEST reason``, why we do not claim it). A skip that matches none fails the run."""
+"""(pattern over ``FAMILY.TEST reason``, why the feature is not supported). A skip that matches none fails the run."""
 
 
 def list_families() -> dict[str, list[str]]:
@@ -64,7 +64,7 @@ def list_families() -> dict[str, list[str]]:
 
 
 def parse(family: str, output: str) -> Iterator[Result]:
-    """The tool's report of one family, test by test."""
+    """Parses the tool's report of one family, test by test."""
     for match in re.finditer(r"^  Test: (\S+) \.\.\.(.*?)(?=^  Test: |^Run Summary|\Z)", output, re.M | re.S):
         name, body = f"{family}.{match[1]}", match[2]
         skip = re.search(r"\[SKIPPED\]\s*(.*)", body)
@@ -107,7 +107,7 @@ def _run(family: str, wanted: str, tests: list[str], urls: list[str]) -> list[Re
 
 
 def why_accepted(result: Result) -> str | None:
-    """Why a skip is one that we do not claim; None when it must not happen."""
+    """Returns why a skip is expected; None when it must not happen."""
     subject = f"{result.name} {result.words}"
     for pattern, why in ACCEPTED_SKIPS:
         if re.search(pattern, subject, re.I):

@@ -1,4 +1,4 @@
-"""Stock NBD clients use an export the way people do; each step is a check with a name."""
+"""Stock NBD clients use an export like administrators do; each step is a check with a name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NbdTools:
             file.truncate(self.size)
 
     def steps(self) -> list[tuple[str, Callable[[], None]]]:
-        """Name and check, in the order to run them."""
+        """Returns names and checks, in the order in which they run."""
         return [
             ("nbdinfo shows size and flags", self.info),
             ("nbdinfo --list finds the export", self.listing),
@@ -62,7 +62,7 @@ class NbdTools:
         return {**export, "structured": document.get("structured"), "protocol": document.get("protocol")}
 
     def info(self) -> None:
-        """Size, and the capabilities that we claim."""
+        """Compares the size, and the advertised capabilities."""
         export = self._nbdinfo()
         _expect(export["export-size"] == self.size, f"size {export['export-size']} instead of {self.size}")
         _expect(export["structured"] is True, "no structured replies")
@@ -77,7 +77,7 @@ class NbdTools:
         _expect(self.export in names, f"export {self.export} is not among {names}")
 
     def unknown_export(self) -> None:
-        """A wrong name is an error of the client, not a hang and not another volume."""
+        """An unknown name is an error of the client, without a hang and without another volume."""
         outcome = run(["nbdinfo", f"{self.base}/no-such-export"], TOOL_SECONDS)
         _expect(outcome.status not in (0, None), f"nbdinfo ended with {outcome.status}")
 
@@ -109,7 +109,7 @@ class NbdTools:
         _expect(any(run["data"] for run in runs), "no data run")
 
     def qemu_compare(self) -> None:
-        """Contents are the image's."""
+        """The contents equal the image."""
         checked(["qemu-img", "compare", "-f", "raw", "-F", "raw", self.image, self.uri], TOOL_SECONDS)
 
     def qemu_convert(self) -> None:
@@ -120,7 +120,7 @@ class NbdTools:
         self.qemu_compare()
 
     def qemu_io(self) -> None:
-        """Partial blocks, zeroes that keep and that free, discard, FUA."""
+        """Partial blocks, zeroes that preserve and that free space, discard, FUA."""
         commands = [
             "write -P 0x5a 512 1536", "read -P 0x5a 512 1536", "read -P 0x00 2096640 512",
             "write -f -P 0x11 1048576 65536", "write -z 1050624 4096", "read -P 0 1050624 4096",
@@ -147,7 +147,7 @@ class NbdTools:
                   "--verify=crc32c", "--verify_state_save=0", "--verify_fatal=1", "--do_verify=1", "--randseed=7", "--norandommap=0")  # fmt: skip
 
     def fio_fsync(self) -> None:
-        """Four connections at once, each on its own part, flushing as they go."""
+        """Four connections concurrently, each on its own part, with flushes in between."""
         part = min(self.size // 4, 4 * MEBIBYTE) // 4096 * 4096
         self._fio("--rw=randwrite", "--bs=4k", f"--size={part}", f"--offset_increment={part}", "--numjobs=4", "--iodepth=8",
                   "--fsync=16", "--verify=crc32c", "--verify_state_save=0", "--verify_fatal=1", "--do_verify=1")  # fmt: skip

@@ -1,4 +1,5 @@
-"""Persistent reservations outlive the server (SPC-4: APTPL), as initiators with names of their own see it."""
+"""Persistent reservations survive a restart of the server (SPC-4: APTPL), as seen by initiators with names of their
+own."""
 
 from __future__ import annotations
 
@@ -73,13 +74,13 @@ class Host:
         return self.ask(cdb, struct.pack(">QQ4xB3x", key, service_key, flags))
 
     def keys(self) -> tuple[int, list[int]]:
-        """The generation, and all registered keys."""
+        """Returns the generation, and all registered keys."""
         data = self._reserve_in(READ_KEYS)
         generation, count = struct.unpack_from(">LL", data)
         return generation, list(struct.unpack_from(f">{count // 8}Q", data, 8))
 
     def holder(self) -> tuple[int, int] | None:
-        """Key and type of the reservation."""
+        """Returns key and type of the reservation."""
         data = self._reserve_in(READ_RESERVATION)
         if not struct.unpack_from(">L", data, 4)[0]:
             return None
@@ -109,7 +110,7 @@ class Reservations:
         self.b = Host("host-b", 2, address)
 
     def steps(self) -> list[tuple[str, Callable[[], None]]]:
-        """Name and check, in the order to run them."""
+        """Returns names and checks, in the order in which they run."""
         return [
             ("a reservation refuses the writes of other hosts", self.reserve),
             ("it persists over kill -9, and a unit attention reports the restart", self.after_kill),
@@ -155,7 +156,7 @@ class Reservations:
         _expect(done.good and read.good, f"the holder's write: {done}; a read: {read}")
 
     def after_kill(self) -> None:
-        """All as before, but for one unit attention for each nexus."""
+        """The state is unchanged, except for one unit attention for each nexus."""
         self._restart(kill=True)
         for host in (self.a, self.b):
             told = host.first(bytes(6))
@@ -182,12 +183,12 @@ class Reservations:
         _expect(done.good, f"the new holder's write: {done}")
 
     def after_preempt(self) -> None:
-        """The newest state is the one that was kept."""
+        """The newest state is the persistent one."""
         self._restart(kill=True)
         self._expect_preempted()
 
     def volatile(self) -> None:
-        """The last registration decides; without APTPL nothing is kept."""
+        """The last registration decides; without APTPL no state persists."""
         answer = self.b.reserve_out(REGISTER, KEY_B, KEY_B)
         _expect(answer.good, f"REGISTER without APTPL: {answer}")
         _expect(self.b.holder() == (KEY_B, WRITE_EXCLUSIVE), f"holder {self.b.holder()}")

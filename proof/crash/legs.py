@@ -16,7 +16,7 @@ CORRUPT_RUN_BYTES = 64 << 10
 
 
 class LegFaults(ABC):
-    """Harms one leg at a time, and repairs it before another is harmed."""
+    """Damages one leg at a time, and repairs it before the next fault."""
 
     @abstractmethod
     def strike_running(self, rng: random.Random) -> None:
@@ -28,7 +28,7 @@ class LegFaults(ABC):
 
     @abstractmethod
     def start_without(self, refusal: ProofError) -> None:
-        """Starts the server without the leg that was harmed, which it has refused; raises if that was not the reason."""
+        """Starts the server without the damaged leg, which it has refused; raises if the refusal has another reason."""
 
     @abstractmethod
     def repair(self) -> list[str]:
@@ -53,14 +53,14 @@ def corrupt(leg: Path, rng: random.Random, runs: int) -> None:
 
 
 def truncate(leg: Path, rng: random.Random) -> None:
-    """Cuts the file anywhere behind its first labels."""
+    """Truncates the file anywhere behind its first labels."""
     size = leg.stat().st_size
     with leg.open("r+b") as file:
         file.truncate(rng.randrange(LABELS_BYTES, size))
 
 
 def _stored_ranges(leg: Path) -> list[tuple[int, int]]:
-    """Where a sparse file has data, without the areas of the labels."""
+    """Returns the data ranges of a sparse file, without the areas of the labels."""
     limit = leg.stat().st_size - LABELS_BYTES
     ranges = []
     with leg.open("rb") as file:

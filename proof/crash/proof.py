@@ -44,7 +44,7 @@ class Plan:
     audit_every: int = 50
     full_every: int = 10
     volumes: frozenset[str] | None = None
-    """Load these of the server's volumes; all without it."""
+    """Loads only these of the server's volumes; all without it."""
     say: Callable[[str], None] = print
     sabotage: Callable[[int], None] | None = None
     """For the proof's own tests: called with the round's number while the server is down."""
@@ -62,7 +62,7 @@ class CrashTally(Tally):
 
     @property
     def good(self) -> bool:
-        """Whether nothing was lost either."""
+        """Whether no write was lost either."""
         return not self.lost and not self.complaints
 
     def summary(self) -> str:
@@ -91,7 +91,7 @@ class CrashProof:
         ]
 
     def run(self) -> CrashTally:
-        """All rounds; stops at the first broken promise."""
+        """Runs all rounds; stops at the first broken promise."""
         tally = self._tally
         if not self._prepared:
             self._server.prepare()
@@ -131,7 +131,7 @@ class CrashProof:
             self._faults.strike_stopped(rng)
         self._kill_while_starting(rng)
         if number % self._plan.audit_every == 0:
-            # One start replays and exports; then stock tools look at the pool.
+            # One start replays and exports; then stock tools check the pool.
             self._start(connect=False)
             with self._tally.complaining(f"round {number}", self._server):
                 self._audit()
@@ -141,7 +141,7 @@ class CrashProof:
             self._tally.complaints += self._faults.repair()
 
     def _require_alive(self, workload: Workload) -> None:
-        """Only we may end the server, or drop a connection: anything else is a defect, not a crash test."""
+        """Requires that the server runs: only we may stop it or drop a connection, so any other exit is a defect."""
         for child in self._server.children:
             if not child.alive():
                 workload.drain_dead()
@@ -152,7 +152,7 @@ class CrashProof:
                     raise ProofError(f"{client.name}: dropped by a living server: {client.last_error}")
 
     def _stop_politely(self, workload: Workload) -> None:
-        """After a polite end all that was answered is durable."""
+        """After a clean stop all acknowledged data is durable."""
         if not workload.drain(DRAIN_SECONDS):
             self._tally.complaints.append(f"requests not answered within {DRAIN_SECONDS:g} s")
         for volume in self._volumes:
@@ -162,7 +162,7 @@ class CrashProof:
 
     def _kill_while_starting(self, rng: random.Random) -> None:
         while rng.random() < KILL_WHILE_STARTING:
-            # Anywhere in a start of the usual length: replaying, importing, opening listeners.
+            # At any time of a start of the usual duration: replay, import, start of the listeners.
             usual = statistics.median(self._tally.start_seconds)
             self._server.start()
             time.sleep(rng.uniform(0, usual * 1.1))
@@ -241,5 +241,5 @@ def volumes_for_crash() -> list[VolumeSpec]:
 
 
 def file_for_crash() -> VolumeSpec:
-    """A file that clients of NFS keep open over the kills."""
+    """A file that clients of NFS hold open over the kills."""
     return VolumeSpec("file", 12 << 20, is_file=True)

@@ -34,11 +34,11 @@ class Weights:
     flush: int = 12
     read: int = 8
     forced: float = 0.4
-    """Share of the writes and zeroes that ask for FUA."""
+    """Share of the writes and zeroes with FUA."""
 
 
 class Volume:
-    """A volume under load: its ledger, and the clients that are connected now."""
+    """A volume under load: its ledger, and its connected clients."""
 
     def __init__(self, name: str, tag: int, size: int, synchronous: bool):
         self.name = name
@@ -64,7 +64,7 @@ class Workload:
         self._errors_seen: dict[Client, int] = {}
         self.violations: list[Violation] = []
         self.refused: list[str] = []
-        """Requests that the server answered with an error."""
+        """Requests with an error reply."""
 
     def run(self, seconds: float) -> None:
         """Fills the queues for that long."""
@@ -100,7 +100,7 @@ class Workload:
         return not any(client.dead for client in clients)
 
     def _place(self, volume: Volume, client: Client) -> tuple[int, int]:
-        """A random extent, in sectors, that the client can address."""
+        """Returns a random extent, in sectors, that the client can address."""
         rng = self._rng
         unit = client.granularity // SECTOR
         count = -(-rng.choice(SIZES) // unit) * unit
@@ -111,7 +111,7 @@ class Workload:
         return start, count
 
     def _submit(self, volume: Volume, client: Client) -> bool:
-        """Sends one random request; whether it could be sent."""
+        """Sends one random request; returns whether it could be sent."""
         weights, rng = self._weights, self._rng
         kind = rng.choices(
             ("write", "zero", "discard", "flush", "read"),

@@ -94,7 +94,7 @@ class Commands:
         self._rest = b""
 
     def read(self) -> list[str]:
-        """The new lines; ``stop`` at the end of the input."""
+        """Returns the new lines; ``stop`` at the end of the input."""
         if not select.select([0], [], [], 0)[0]:
             return []
         bytes_read = os.read(0, 4096)

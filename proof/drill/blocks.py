@@ -1,7 +1,8 @@
 """``python3 -m proof.drill.blocks write|read NBD-URI``: the blocks of an export, one request each.
 
-``write`` writes the standard input durably. ``read`` reads as many blocks as the standard input has, and prints a line for
-each: ``right``, ``wrong``, ``error`` and the error, or ``silent`` and the reason. Each connection that is lost is a line, too.
+``write`` writes the standard input durably. ``read`` reads as many blocks as the standard input has, and prints a
+line for each: ``right``, ``wrong``, ``error`` and the error, or ``silent`` and the reason. Each lost connection is a
+line, too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def read_blocks(connect: Callable[[], NbdClient], contents: bytes) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    """The command."""
+    """Runs the command."""
     runtime.require_nbd()
     verb, uri = words
     contents = sys.stdin.buffer.read()

@@ -11,10 +11,10 @@ class Events:
     """Writes the lines."""
 
     def now(self) -> float:
-        """Seconds."""
+        """Returns the time in seconds."""
         return time.monotonic()
 
     def tell(self, event: str, **fields: object) -> None:
-        """One line, at once."""
+        """Writes one line, without buffering."""
         fields = {"event": event, "at": round(self.now(), 6), **fields}
         print(json.dumps(fields, separators=(",", ":")), file=sys.stdout, flush=True)

@@ -18,7 +18,7 @@ from proof.drill.path import NfsWay, Path, Way
 from proof.ledger import Flush, Operation
 
 LOCKED = (0, 4096)
-"""The range of the file that is locked."""
+"""The locked range of the file."""
 
 RIVAL_S = 0.2
 """Pause between two attempts of the second client."""
@@ -121,7 +121,7 @@ class FileInitiator(Initiator):
     def turn(self, now: float) -> None:
         super().turn(now)
         if self.is_ready:
-            # From now on the lock is held.
+            # The lock is held from here on.
             self._rival.turn(now)
         found = self._identity.lost + self._rival.complaints
         if found:

@@ -34,7 +34,7 @@ ALUA_TRANSITION = 0x040A
 
 @dataclass(eq=False)
 class Request:
-    """One request of the application, sent until it is answered."""
+    """One request of the application, sent until it is complete."""
 
     what: str
     start: int = 0
@@ -60,7 +60,7 @@ def is_passing(refusal: Refusal) -> bool:
 
 @dataclass
 class Load:
-    """How busy the application is."""
+    """The load of the application."""
 
     depth: int = 4
     rate: float = 300.0
@@ -109,7 +109,7 @@ class Initiator:
         self._granularity = 1
         self._chunks_left = 0
         self._is_quiet = True
-        """Whether no new work is started: before it is prepared, and while it is verified."""
+        """Whether new work is held back: before the preparation is done, and during a verification."""
         self._verifying: Callable[[], None] | None = None
 
     @property
@@ -185,7 +185,7 @@ class Initiator:
         return ()
 
     def _prepare(self) -> None:
-        """Zeroes the volume, so that all of its contents are known."""
+        """Zeroes the volume, so that its contents are defined."""
         client = next((path.client for path in self._paths if path.is_up and path.client), None)
         if client is None:
             return
@@ -211,7 +211,7 @@ class Initiator:
         self._credit = min(self._credit + earned, self._load.depth)
 
     def _choose_path(self) -> Path | None:
-        """The next one that is up, in turn."""
+        """Returns the next connected path, in turn."""
         count = len(self._paths)
         for step in range(count):
             path = self._paths[(self._next_path + step) % count]
@@ -284,7 +284,7 @@ class Initiator:
         return False
 
     def _was_done_before(self, request: Request, refusal: Refusal) -> bool:
-        """Whether a request was refused because an earlier sending of it was executed."""
+        """Whether a request was refused because an earlier attempt was executed."""
         return False
 
     def _take_answer(self, request: Request, path: Path, client: Client, data: bytes | None) -> None:

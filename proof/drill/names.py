@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 
 PLACES = 32
-"""Files that are there at most. Each has one change under way at a time."""
+"""Bound of the number of files. Each has at most one pending change."""
 
 
 @dataclass(eq=False)
@@ -46,7 +46,7 @@ class Names:
         return Change(place, old, None if is_removal else f"{place}-{self._serial}".encode())
 
     def answered(self, change: Change) -> None:
-        """It is done."""
+        """Records the change as done."""
         self.acknowledged += 1
         if change.new is None:
             del self._present[change.place]

@@ -22,10 +22,10 @@ SILENCE_S = 0.1
 """Without a reply for this time, while some are due, the path is pinged."""
 
 PING_S_MAX = 0.25
-"""A ping that is not answered for so long means that the path is lost."""
+"""A ping without a reply for this time means that the path is lost."""
 
 CONNECT_S_MAX = 0.06
-"""For the connection alone. A dead address swallows the first packet, and TCP sends the next after a second."""
+"""For the connection alone. The first packet to a dead address is lost, and TCP sends the next after a second."""
 
 LOGIN_S_MAX = 0.4
 """From the start of the connection to the first command. A frozen head still accepts connections, and when it is
@@ -87,7 +87,7 @@ class NbdWay:
 
 
 class NfsWay:
-    """A connection through one address. Those of all addresses are one client to the server."""
+    """A connection through one address. The connections of all addresses are one client to the server."""
 
     def __init__(self, address: NfsAddress, identity: Identity):
         self.name = str(address)
@@ -156,7 +156,7 @@ class Path:
         attempt: list[Client] = []
 
         def ready(good: bool) -> None:
-            # Of an attempt that was given up, or that failed at once: ``turn`` sees it.
+            # Of an attempt that was abandoned, or that failed at once: ``turn`` handles it.
             if good and attempt and attempt[0] is self.client:
                 self._came_up()
 
@@ -223,7 +223,8 @@ class Path:
 
 
 def _is_target_refusing(client: Client) -> bool:
-    """Whether a target was reached, and does not want us: an administrator's mistake, or exports that come late."""
+    """Whether a target was reached but refuses the login: an administrator's mistake, or exports that are not ready
+    yet."""
     return client.last_refusal is not None or "log in" in client.last_error
 
 

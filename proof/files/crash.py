@@ -18,13 +18,13 @@ DISK_BYTES = 512 << 20
 LOAD_SECONDS = (0.05, 1.2)
 """Shortest and longest load before the kill."""
 AHEAD = 24
-"""Commands given to a lane that it has not answered."""
+"""Bound of the pending commands of a lane."""
 COMMIT = 0.08
-"""Share of commands that make durable all before."""
+"""Share of commands that commit all earlier changes."""
 SYNC = 0.01
 POLITE_STOP = 0.05
 KILL_WHILE_STARTING = 0.2
-"""Share of rounds in which the next start is killed too, while it replays."""
+"""Share of rounds with a kill during the next start, while it replays."""
 SHOWN = 8
 KEY = "6b" * 32
 LANE_SETTINGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
@@ -43,14 +43,14 @@ class FilesTally(Tally):
     commits: int = 0
     starts_killed: int = 0
     in_part: int = 0
-    """Long writes of which the beginning was there, after a kernel."""
+    """Long writes of which only the beginning was found, after a kernel."""
     later: int = 0
     """Changes that were found though they were not committed."""
     lost: int = 0
 
     @property
     def good(self) -> bool:
-        """Whether nothing was lost either."""
+        """Whether no change was lost either."""
         return not self.lost and not self.complaints
 
     def summary(self) -> str:
@@ -62,20 +62,20 @@ class FilesTally(Tally):
 
 @dataclass
 class Lane:
-    """A file system under changes by one thread."""
+    """A file system that one thread changes."""
 
     number: int
     name: str
     durable: Model = field(default_factory=Model)
-    """As of the last commit that was answered."""
+    """The state of the last acknowledged commit."""
     since: deque[Change] = field(default_factory=deque)
     """Commands sent since; those at the front may be durable."""
     waiting: deque[Change] = field(default_factory=deque)
-    """Given, and not answered."""
+    """Sent commands without a reply."""
     changes: Changes | None = None
     refused: list[str] = field(default_factory=list)
     sync: float = SYNC
-    """Share of commands that end a transaction group."""
+    """Share of commands that close a transaction group."""
     by_kernel = False
     """Whether a kernel writes or replays the log."""
 
@@ -153,7 +153,7 @@ class CrashProof:
         self._tally = FilesTally()
 
     def run(self) -> FilesTally:
-        """All rounds; stops at the first broken promise."""
+        """Runs all rounds; stops at the first broken promise."""
         tally = self._tally
         program = self._create()
         for number, rng in tally.each_round(self._rounds, self._seed):

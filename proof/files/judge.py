@@ -15,7 +15,7 @@ from proof.files.model import UNTOLD, Change, Model, Object, differences, fits
 from proof.files.program import Entry, Tree
 
 ATOMIC_BYTES = 4096
-"""A write of so many bytes is there whole or not at all also if a kernel has replayed the log."""
+"""A write of this size is atomic even if a kernel has replayed the log."""
 CELL = 16
 SHOWN = 8
 
@@ -24,7 +24,7 @@ Read = Callable[[str, int], bytes]
 
 
 class Judge:
-    """Of one file system after one crash."""
+    """Judges one file system after one crash."""
 
     def __init__(self, durable: Model, since: Sequence[Change], found: Tree, read: Read, by_kernel: bool = False):
         """``durable`` is the certain state; some of the changes ``since`` may have happened. ``by_kernel``: a kernel
@@ -34,9 +34,9 @@ class Judge:
         self._contents: dict[int, list[tuple[int, bytes]]] = {}
         """The contents of files after a change, by their numbers in the model."""
         self._gone: dict[int, int] = {}
-        """After which change objects are gone."""
+        """The change after which an object is gone."""
         self.in_part = False
-        """Whether of a long write the beginning was found."""
+        """Whether only the beginning of a long write was found."""
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -69,7 +69,7 @@ class Judge:
         return None, best_number, best or []
 
     def _compare(self, model: Model, number: int) -> list[str]:
-        """Names and attributes; then the contents, if these fit. The model gets the contents that are there."""
+        """Compares names and attributes; then the contents, if these fit. The model gets the found contents."""
         paths = model.paths()
         found = self._found
         expected = {path: model.objects[each].entry() for path, each in paths.items()}
@@ -94,7 +94,7 @@ class Judge:
         return replace(expected, contents=found.contents)
 
     def _is_torn(self, model: Model, number: int, file: int) -> bool:
-        """Whether the next change is a write to the file that may be there in part."""
+        """Whether the next change is a write to the file that may be there only in part."""
         if not self._by_kernel or number == len(self._since):
             return False
         what, *words = self._since[number].words
@@ -118,7 +118,7 @@ class Judge:
 
 
 def _wrong_places(there: bytes, versions: Sequence[bytes]) -> list[int]:
-    """Where bytes are of no version."""
+    """Returns ranges of bytes that match no version."""
     wrong = []
     for at in range(0, len(there), CELL):
         cell = there[at : at + CELL]

@@ -29,7 +29,7 @@ class Object:
     uid: int
     gid: int
     text: bytes = b""
-    """Of a link where it leads, of a device its numbers."""
+    """The target of a link, the numbers of a device."""
     links: int = 1
     data: bytearray = field(default_factory=bytearray)
     names: dict[bytes, int] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Object:
 
 @dataclass(frozen=True)
 class Change:
-    """A change, in the words of the program's command."""
+    """A change, as a command of the example."""
 
     words: tuple[str | int | bytes, ...]
 
     def command(self, below: bytes = b"") -> str:
-        """The command, for paths below a directory."""
+        """Returns the command, for paths below a directory."""
         return " ".join(encoded(below + word if word.startswith(b"/") else word) if isinstance(word, bytes) else str(word) for word in self.words)
 
 
@@ -72,7 +72,7 @@ class Model:
     def __init__(self, *, tells_access: bool = True) -> None:
         self.objects: dict[int, Object] = {0: Object("directory", 0o755, 0, 0, links=2)}
         self.tells_access = tells_access
-        """Whether times of access that were set are looked at."""
+        """Whether times of access that were set are compared."""
         self._next = 1
 
     def copy(self) -> Model:
@@ -80,7 +80,7 @@ class Model:
         return copy.deepcopy(self)
 
     def paths(self) -> dict[str, int]:
-        """The numbers of all objects, by their paths as words."""
+        """Returns the numbers of all objects, by their encoded paths."""
         paths: dict[str, int] = {}
         waiting = [(b"/", 0)]
         while waiting:
@@ -107,7 +107,7 @@ class Model:
         return number
 
     def place(self, path: bytes) -> tuple[Object, bytes]:
-        """The directory of a path, and its last name."""
+        """Returns the directory of a path, and its last name."""
         directory, _, name = path.rpartition(b"/")
         return self.objects[self.find(directory)], name
 
@@ -144,7 +144,7 @@ class Model:
         self._changed(file)
 
     def _changed(self, file: Object) -> None:
-        """Other contents."""
+        """Marks the contents as changed."""
         self._lose_set_id(file)
         file.modified = UNTOLD
         file.known_sum = ""
@@ -261,7 +261,7 @@ def fits(found: Entry, expected: Entry) -> bool:
 
 
 class Changes:
-    """Random changes that are possible, of a model that each is performed on."""
+    """Random valid changes of a model, each performed on it."""
 
     file_bytes_max = FILE_BYTES_MAX
     kinds = {"make": 22, "write": 26, "size": 6, "punch": 4, "mode": 4, "owner": 4, "times": 4, "rename": 12, "link": 5, "remove": 10, "hold": 2}
@@ -273,7 +273,7 @@ class Changes:
         self._number = 0
 
     def next(self) -> Change:
-        """Chooses one, and performs it on the model."""
+        """Chooses a change, and performs it on the model."""
         kinds = dict(self.kinds)
         if len(self.model.objects) > OBJECTS_MAX:
             kinds.update({"make": 2, "remove": 40})
@@ -293,7 +293,7 @@ class Changes:
         return paths
 
     def _some(self, *kinds: str) -> bytes | None:
-        """The path of an object of one of these kinds, or of any but the root."""
+        """Returns the path of an object of one of these kinds, or of any object but the root."""
         paths = [path for path, number in self._paths() if path and (not kinds or self.model.objects[number].kind in kinds)]
         return self._rng.choice(paths) if paths else None
 
@@ -308,7 +308,7 @@ class Changes:
         return f"{rng.choice('abcd')}{rng.randrange(40)}".encode()
 
     def _free(self) -> bytes | None:
-        """A path that is not taken."""
+        """Returns an unused path."""
         directory = self._directory()
         path = directory + b"/" + self._name()
         parent, name = self.model.place(path)

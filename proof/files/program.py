@@ -21,7 +21,7 @@ ZDB_SECONDS = 300.0
 
 
 def program() -> Path:
-    """Where it is, built."""
+    """Returns the path of the built example."""
     if not PROGRAM.exists():
         raise ProofError(f"{PROGRAM} is missing: scripts/cargo.sh build --locked -p zpool --example files")
     return PROGRAM
@@ -54,17 +54,17 @@ class Entry:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Entry:
-        """From the program's words."""
+        """Parses the output of the example."""
         kind, mode, uid, gid, links, size, accessed, modified, created, device, contents = words
         return cls(kind, mode, int(uid), int(gid), int(links), int(size), int(accessed), int(modified), int(created), device, contents)
 
 
 Tree = dict[str, Entry]
-"""Names by their paths, as words."""
+"""Names by their encoded paths."""
 
 
 class Program:
-    """A process that has the pool open. Lanes perform their commands side by side."""
+    """A process that has the pool open. Its lanes perform their commands concurrently."""
 
     def __init__(self, folder: Path, how: str, log: Path, *, txg_seconds: int = 5):
         """``how`` is ``create`` or ``import``; the pool is on all files of ``folder``."""
@@ -121,7 +121,7 @@ class Program:
             raise ProofError(f"lane {lane} does not answer:\n{self.words()}") from None
 
     def answered(self, lane: int) -> list[str]:
-        """The lines of a lane that have come."""
+        """Returns the lines of a lane that have arrived."""
         lines = []
         while True:
             try:
@@ -133,7 +133,7 @@ class Program:
             lines.append(line)
 
     def do(self, command: str, lane: int = 0) -> str:
-        """Performs a command that has to succeed; its words."""
+        """Performs a command that must succeed; returns its output."""
         if not self.send(lane, command):
             self.require_alive()
         answer = self.answer(lane)
@@ -144,7 +144,7 @@ class Program:
         return answer[3:]
 
     def tree(self, lane: int = 0) -> Tree:
-        """All names of the file system that a lane has open."""
+        """Returns all names of the file system that a lane has open."""
         self.send(lane, "tree")
         tree: Tree = {}
         while True:

@@ -1,1 +1,1 @@
-"""The examples of the guide, run as their reader would run them."""
+"""The examples of the guide, run like their reader would."""

@@ -22,16 +22,16 @@ class Command:
 
 @dataclass(frozen=True)
 class Page:
-    """How a page's commands are run."""
+    """How the commands of a page are run."""
 
     before: str = ""
     """Shell that creates the state that the reader has already."""
     instead: tuple[tuple[str, str], ...] = ()
     """Names of the reader's host, and their replacements on this one."""
     elsewhere: tuple[tuple[str, str], ...] = ()
-    """Beginnings of commands that are not run here, and why."""
+    """Prefixes of commands that are not run here, and the reason."""
     first: tuple[tuple[str, str], ...] = ()
-    """Beginnings of commands, and shell that comes before them."""
+    """Prefixes of commands, and shell that runs before them."""
     typed: tuple[tuple[str, str], ...] = ()
     """Prefixes of interactive commands, and the input for each prompt."""
     after: str = ""
@@ -67,9 +67,8 @@ def _chosen(table: tuple[tuple[str, str], ...], text: str, used: set[str]) -> st
 
 
 def script_of(page: Page, text: str, typist: list[str]) -> tuple[str, int, int]:
-    """Shell for all commands of a page, how many it runs, and how many not.
-
-    ``typist`` runs a command on a terminal: it is given the line to type and the command's text.
+    """Returns shell for all commands of a page, how many it runs, and how many not. ``typist`` runs a command on a
+    terminal: its arguments are the line to type and the command's text.
     """
     used: set[str] = set()
     lines, ran, left = [page.before], 0, 0
@@ -104,6 +103,6 @@ def _in_background(words: str) -> str:
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """The pages of the guide that have commands, by their names."""
+    """Returns the pages of the guide with commands, by name."""
     found = {page.stem: page.read_text() for page in sorted(folder.glob("*.md"))}
     return {name: text for name, text in found.items() if commands_of(text)}

@@ -1,1 +1,1 @@
-"""Clients that mean harm, while a well-behaved one must not notice."""
+"""Malicious clients, which well-behaved clients must not notice."""

@@ -44,7 +44,7 @@ class Served:
     file: NfsAddress | None
 
     def client(self) -> WellBehaved:
-        """One of them."""
+        """Returns one well-behaved client."""
         return WellBehaved(self.iscsi, self.export, self.file)
 
 

@@ -16,7 +16,7 @@ from proof.stream import receive
 
 CONNECTIONS = 1000
 ALL_CONNECTIONS = 8192
-"""As many as both servers take in all."""
+"""The connection limit of both servers together."""
 
 STRANGE_NETWORKS = 64
 NEWCOMERS = 10
@@ -25,7 +25,7 @@ NEVER_READING = 8
 GARBAGE_ROUNDS = 60
 HOLD_SECONDS = 2.0
 DROP_SECONDS = 40.0
-"""By then a half-open or broken connection must be gone."""
+"""By then a half-open or broken connection must be closed."""
 
 INITIATOR = "iqn.2026-01.org.example:hostile"
 
@@ -70,7 +70,7 @@ def half_open_logins(place: Place) -> str:
 
 
 def a_thousand_connections(place: Place) -> str:
-    """Far more connections than anybody needs: a bound, not a collapse."""
+    """Far more connections than a client needs: a bound applies, and the server survives."""
     with _many([]) as open_ones:
         for index in range(CONNECTIONS):
             with contextlib.suppress(OSError):
@@ -130,7 +130,7 @@ def never_reading(place: Place) -> str:
 
 
 def oversized_segments(place: Place) -> str:
-    """A data segment of 16 MiB, and additional headers, where none is allowed."""
+    """A data segment of 16 MiB, and additional headers, where none are allowed."""
     for opcode in (wire.NOP_OUT, wire.TEXT, wire.SCSI, wire.DATA_OUT):
         session = wire.login(place.iscsi_port, place.target, INITIATOR, 900)
         with contextlib.suppress(OSError):
@@ -210,7 +210,7 @@ def nbd_garbage(place: Place) -> str:
 
 
 def nbd_huge_lengths(place: Place) -> str:
-    """Requests of 4 GiB: an error or the end of the connection, never the memory."""
+    """Requests of 4 GiB: an error or a closed connection, but no allocation of that size."""
     for kind in (0, 1, 6):
         connection = wire.nbd_go(place.nbd_port, place.export)
         with contextlib.suppress(OSError):

@@ -43,7 +43,7 @@ READS_UNREAD = 64
 AT_THE_SAME_FILE = 4
 BEHIND_EACH_OTHER = 16
 AT_ONCE = 64
-"""Operations in a compound, and calls in a row."""
+"""Operations in a compound, and consecutive calls."""
 
 ILLEGAL_COUNTS = (65, 5_000, 0xFFFFFFFF)
 LOOKUP_PARENT, READ_LINK, RESTOREFH = 16, 27, 31
@@ -66,12 +66,12 @@ class NfsPlace:
     _folders: int = 0
 
     def folder(self) -> bytes:
-        """A name that no attack has used yet."""
+        """Returns a name that no attack has used yet."""
         self._folders += 1
         return b"attack-%d" % self._folders
 
     def move(self, number: int) -> None:
-        """The next attack comes from another address."""
+        """Moves the next attack to another address."""
         self.source = f"127.66.0.{number}"
 
 
@@ -81,7 +81,7 @@ def _expect(condition: bool, words: str) -> None:
 
 
 def header(transaction: int, program: int = nfs.PROGRAM, version: int = nfs.VERSION, procedure: int = nfs.COMPOUND) -> bytes:
-    """The header of a call by root."""
+    """Returns the header of a call by root."""
     return rpc.header(transaction, program, version, procedure, machine=b"hostile")
 
 
@@ -131,7 +131,7 @@ class Attacker:
         return reader
 
     def status(self) -> int:
-        """The status of the next answered compound."""
+        """Returns the status of the next compound reply."""
         return self.result().u32()
 
     def alone(self, operation: Operation) -> tuple[int, Reader]:
@@ -144,7 +144,7 @@ class Attacker:
         return status, reader
 
     def ask_without_session(self, operations: Sequence[Operation]) -> tuple[int, Reader]:
-        """A compound of NFS 4.0: its status, and the results of its operations."""
+        """Sends a compound of NFS 4.0; returns its status, and the results of its operations."""
         self.send(compound(operations, 0))
         reader = self.result()
         status = reader.u32()
@@ -159,19 +159,19 @@ class Attacker:
         return reader.u64(), reader.u32()
 
     def make_session(self, sequence: int) -> bytes:
-        """A session of this client."""
+        """Creates a session of this client."""
         status, reader = self.alone(create_session(self.client, sequence))
         _expect(status == nfs.OK, f"CREATE_SESSION was answered with {status}")
         return reader.fixed(16)
 
     def in_session(self, operations: Sequence[Operation], count: int | None = None, *, keep: bool = False) -> bytes:
-        """The arguments of a compound in the session's first slot."""
+        """Returns the arguments of a compound in the session's first slot."""
         self._sequence += 1
         sequence = self.session + u32(self._sequence, 0, 0, keep)
         return compound([(nfs.SEQUENCE, sequence), *operations], MINOR, count)
 
     def forget_call(self) -> None:
-        """The last one has not moved its slot on."""
+        """Reverts the sequence number of the slot: the last call did not advance it."""
         self._sequence -= 1
 
     def renew(self, session: bytes) -> None:
@@ -193,7 +193,7 @@ class Attacker:
         return status, reader
 
     def folder(self) -> tuple[bytes, ...]:
-        """A new directory of its own; its path."""
+        """Creates a new directory of its own; returns its path."""
         path = (*self._place.path, self._place.folder())
         made = (nfs.CREATE, u32(2) + opaque(path[-1]) + nfs.attributes(mode=0o777))
         status, _ = self.ask([*nfs.lookups(path[:-1]), made])
@@ -249,7 +249,7 @@ def mutations(place: NfsPlace) -> str:
 
 
 def record_marks(place: NfsPlace) -> str:
-    """Records that are too long, that have no end, that are made of crumbs, and that stop in the middle."""
+    """Records that are too long, endless, split into tiny fragments, or truncated."""
     endless = {
         "a fragment of 2 GiB": u32(0xFFFFFFFF) + bytes(1000),
         "fragments of nothing": u32(0) * 100,
@@ -272,7 +272,7 @@ def record_marks(place: NfsPlace) -> str:
 
 
 def endless_compounds(place: NfsPlace) -> str:
-    """Compounds of more operations than there may be, with and without a session, and the dearest ones that may be."""
+    """Compounds with more operations than the limit, with and without a session, and the most expensive valid ones."""
     with Attacker(place, b"compounds") as attacker:
         folder = attacker.folder()
         for count in ILLEGAL_COUNTS:
@@ -292,7 +292,7 @@ def endless_compounds(place: NfsPlace) -> str:
 
 
 def client_flood(place: NfsPlace) -> str:
-    """Clients without end of one address that make themselves known, and begin sessions as long as they may."""
+    """Endless clients of one address that register, and create sessions up to the limit."""
     with Attacker(place) as attacker:
         for first in range(0, FLOOD_CLIENTS, AT_ONCE):
             for number in range(first, first + AT_ONCE):
@@ -366,7 +366,7 @@ def lease_hoarders(place: NfsPlace) -> str:
 
 
 def lock_flood(place: NfsPlace) -> str:
-    """Ranges without end in one file, of one owner and of many."""
+    """Endless ranges in one file, of one owner and of many."""
     with Attacker(place, b"locks") as attacker:
         folder = attacker.folder()
         file = [*nfs.lookups(folder), attacker.open(b"file", b"owner")]
@@ -445,7 +445,7 @@ def huge_listings(place: NfsPlace) -> str:
 
 
 def slow_readers(place: NfsPlace) -> str:
-    """Clients that ask for far more than they read."""
+    """Clients that request far more than they read."""
     files = []
     with contextlib.ExitStack() as stack:
         for number in range(NEVER_READING):

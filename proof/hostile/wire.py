@@ -1,4 +1,4 @@
-"""Just enough iSCSI and NBD on a plain socket to break the rules of both."""
+"""Minimal iSCSI and NBD on a plain socket, to violate the rules of both."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ def closed_by_server(connection: socket.socket, seconds: float) -> bool:
 
 
 def pdu(opcode: int, flags: int, *, data: bytes = b"", lun: int = 0, tag: int = 0, words: bytes = b"", length: int | None = None) -> bytes:
-    """A PDU: 8 fixed bytes, LUN, task tag, then ``words`` for the rest; ``length`` may lie about the data."""
+    """Returns a PDU: 8 fixed bytes, LUN, task tag, then ``words`` for the rest; ``length`` may differ from the
+    data's."""
     segment = len(data) if length is None else length
     head = struct.pack(">BBHB3sQI", opcode, flags, 0, 0, segment.to_bytes(3, "big"), lun << 48, tag)
     return (head + words).ljust(BHS, b"\0") + data + bytes(-len(data) % 4)
 
 
 def answer(connection: socket.socket) -> tuple[bytes, bytes]:
-    """One PDU of the target: header and data."""
+    """Receives one PDU of the target: header and data."""
     head = receive(connection, BHS)
     length = int.from_bytes(head[5:8], "big")
     return head, receive(connection, length + -length % 4)[:length]
@@ -110,7 +111,7 @@ def nbd_greeting(port: int) -> socket.socket:
 
 
 def nbd_option(number: int, data: bytes = b"", length: int | None = None) -> bytes:
-    """An option; ``length`` may lie."""
+    """Returns an option; ``length`` may differ from the data's."""
     return struct.pack(">QII", NBD_OPTION_MAGIC, number, len(data) if length is None else length) + data
 
 

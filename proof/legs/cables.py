@@ -18,7 +18,7 @@ NOBODY = "02:00:00:00:00:ff"
 
 
 class Cables:
-    """Machines by number, each with an address in both networks. This process leaves the machine's network."""
+    """Nodes by number, each with an address in both networks. This process leaves the host's network namespace."""
 
     def __init__(self, numbers: Iterable[int], folder: Path):
         leave_the_machines_network()
@@ -49,12 +49,12 @@ class Cables:
         self._set(sender, receiver, networks, False)
 
     def cut(self, one: int, other: int, networks: Iterable[int] = BOTH) -> None:
-        """Nothing arrives in either direction."""
+        """Drops all packets in both directions."""
         for sender, receiver in ((one, other), (other, one)):
             self._set(sender, receiver, networks, False)
 
     def unplug(self, number: int) -> None:
-        """The machine's cable is pulled out of the switch: it notices."""
+        """Pulls the node's cable out of the switch, so that its link is down."""
         self._unplugged.add(number)
         _ip(f"link set port{number} down")
 
@@ -67,7 +67,7 @@ class Cables:
         self._unplugged.clear()
 
     def hear_each_other(self, one: int, other: int, networks: Iterable[int] = BOTH) -> bool:
-        """Whether both directions are whole."""
+        """Whether both directions are intact."""
         lost = {(one, other), (other, one)}
         is_cut = any((sender, receiver) in lost and network in networks for sender, receiver, network in self._lost)
         return one == other or not (is_cut or self._unplugged & {one, other})

@@ -32,12 +32,12 @@ class Client:
         self._socket.close()
 
     def write_durably(self, offset: int, data: bytes) -> None:
-        """Returns when it is acknowledged and flushed."""
+        """Returns when the write is acknowledged and flushed."""
         self._call(WRITE, offset, len(data), data)
         self.flush()
 
     def flush(self) -> None:
-        """All that was acknowledged is durable."""
+        """Makes all acknowledged writes durable."""
         self._call(FLUSH, 0, 0)
 
     def read(self, offset: int, length: int) -> bytes:

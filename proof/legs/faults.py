@@ -131,7 +131,7 @@ def head_stands_still(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def leg_lost_then_its_owner(proof: LegsProof, choice: random.Random) -> None:
-    """The head with the stale leg never stopped: it must not serve it all the same."""
+    """The head with the stale leg never stopped: it must not serve the leg all the same."""
     other = proof.choose_other(choice)
     proof.fall_behind(other)
     proof.power_off(proof.owner)
@@ -457,7 +457,7 @@ def own_disk_fails_then_the_owner(proof: LegsProof, choice: random.Random) -> No
 
 
 def named(name: str) -> Kind:
-    """The kind of this name."""
+    """Returns the kind of this name."""
     for kind in KINDS:
         if kind.name == name:
             return kind
@@ -465,6 +465,6 @@ def named(name: str) -> Kind:
 
 
 def of_shape(shape: str) -> list[Kind]:
-    """The kinds that such machines can have."""
+    """Returns the kinds that such an appliance supports."""
     return [kind for kind in KINDS if shape in kind.shapes]
 

@@ -1,4 +1,4 @@
-"""Which contents each block of the volume may have: the last write that was acknowledged, or a later one that was not."""
+"""The contents that each block of the volume may have: the last acknowledged write, or a later unacknowledged one."""
 
 from __future__ import annotations
 

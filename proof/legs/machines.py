@@ -29,7 +29,7 @@ FENCED = "--previous-owner-is-stopped"
 
 @dataclass(frozen=True)
 class Shape:
-    """Which machines there are, and where the legs of each group lie."""
+    """The nodes of an appliance, and the heads of each group's legs."""
 
     name: str
     heads: tuple[str, ...]
@@ -88,11 +88,11 @@ class Head:
 
     @property
     def config(self) -> Path:
-        """Its ``legs.toml``."""
+        """The path of its ``legs.toml``."""
         return self.folder / "legs.toml"
 
     def disk(self, number: int) -> Path:
-        """The file that is this disk."""
+        """The file of this disk."""
         return self.folder / f"disk-{number}"
 
     def member_address(self) -> str:
@@ -100,33 +100,33 @@ class Head:
         return f"{self._cables.address(self.number, MEMBERS) if self._cables else self.address}:{MEMBER_PORT}"
 
     def lender_address(self) -> str:
-        """Where it lends its disks."""
+        """The address of its lender."""
         return f"{self._cables.address(self.number, LENDS) if self._cables else self.address}:{LENDER_PORT}"
 
     def start_lender(self) -> None:
-        """Its leg-server."""
+        """Starts its leg-server."""
         words = self._here([self.program, "leg-server", "--config", self.config])
         self.lender = Child(f"leg-server of {self.name}", words, self.folder / "lender.log", self._env)
 
     def kill_lender(self) -> None:
-        """kill -9, if it runs."""
+        """Kills the leg-server (SIGKILL), if it runs."""
         if self.lender:
             self.lender.kill()
         self.lender = None
 
     def kill_server(self) -> None:
-        """kill -9, if it runs."""
+        """Kills the pool server (SIGKILL), if it runs."""
         if self.server:
             self.server.kill()
         self.server = None
 
     def power_off(self) -> None:
-        """kill -9 of both."""
+        """Kills both processes (SIGKILL)."""
         self.kill_server()
         self.kill_lender()
 
     def begin_to_serve(self, *options: str) -> Child:
-        """A new server of the pool, which has yet to say whether it serves."""
+        """Starts a new server of the pool, without waiting for the result."""
         self._starts += 1
         socket = self.folder / "nbd.sock"
         socket.unlink(missing_ok=True)
@@ -173,7 +173,7 @@ class Head:
         return self._server_log.read_text(errors="replace").splitlines() if self._server_log.exists() else []
 
     def committed(self) -> list[set[str]]:
-        """The legs that each record names as current that its server committed, the first one first; as ``head:path``."""
+        """Returns the current legs of each record that its server committed, the first one first; as ``head:path``."""
         records = [line.partition("current=")[2].partition("stale=")[0] for line in self._server_lines() if "the record of the pool's legs" in line]
         return [set(one.strip().strip("[]").replace('"', "").split(", ")) - {""} for one in records]
 
@@ -192,7 +192,7 @@ class Head:
         return bool(records) and {leg.partition(":")[0] for leg in records[-1]} >= {"a", "b"}
 
     def client(self, seconds: float) -> Client:
-        """A new connection to the volume."""
+        """Opens a new connection to the volume."""
         return Client(self.folder / "nbd.sock", "v", seconds)
 
     def logs(self) -> str:
@@ -202,7 +202,7 @@ class Head:
 
 
 class Machines:
-    """All of them, and pool ``tank`` with volume ``v``."""
+    """All nodes, and pool ``tank`` with volume ``v``."""
 
     def __init__(
         self,
@@ -240,24 +240,24 @@ class Machines:
         self.a.command("nbd", "export", "tank/v", "--name", "v")
 
     def head(self, name: str) -> Head:
-        """The head of this name."""
+        """Returns the head of this name."""
         return next(head for head in self.heads if head.name == name)
 
     def others(self, head: Head) -> list[Head]:
-        """All but this one."""
+        """Returns all heads except this one."""
         return [other for other in self.heads if other is not head]
 
     def other(self, head: Head) -> Head:
-        """The other one of two."""
+        """Returns the other one of two heads."""
         return self.others(head)[0]
 
     def disks_at(self, head: Head) -> list[int]:
-        """The pool's disks that are at this head."""
+        """Returns the pool's disks at this head."""
         return [disk for group in self.shape.groups for disk, name in group.disks.items() if name == head.name]
 
     @property
     def disks(self) -> set[int]:
-        """All of the pool."""
+        """Returns all disks of the pool."""
         return {disk for group in self.shape.groups for disk in group.disks}
 
     def memories(self) -> list[Memory | None]:
@@ -333,13 +333,13 @@ class Machines:
         self.witness = Child("witness", words, self.folder / "witness.log")
 
     def kill_witness(self) -> None:
-        """kill -9, if it runs."""
+        """Kills the witness (SIGKILL), if it runs."""
         if self.witness:
             self.witness.kill()
         self.witness = None
 
     def kill_all(self) -> None:
-        """The end."""
+        """Kills all processes."""
         for head in self.heads:
             head.power_off()
         self.kill_witness()

@@ -25,10 +25,10 @@ ANSWER_SECONDS = 30.0
 """Longest pause of a client while enough members respond. The promise is 3 s; a busy host gets more."""
 
 RECOVERY_SECONDS = 90.0
-"""Longest time until a pool is served, and until all of its legs are current, when all that is needed runs."""
+"""Longest time until a pool is served, and until all of its legs are current, when all required processes run."""
 
 GRACE_SECONDS, WAIT_SECONDS = 0.5, 1.5
-"""After a cut, writes that were under way may still be answered; then none may be for as long as that."""
+"""After a cut, pending writes may still be acknowledged for the first time; then none may be for the second."""
 
 BEGINS_ANEW = "this server ends at once, so that the next one begins"
 """Log line of a server that lost the last leg of a group, when its lender responds again."""
@@ -58,7 +58,7 @@ class Tally(rounds.Tally):
     longest_seconds: float = 0.0
 
     def summary(self) -> str:
-        """Faults by kind, and why heads refused."""
+        """Returns faults by kind, and the reasons of refusals."""
         kinds, refused = (_counts(one) for one in (self.faults, self.refused))
         return f"{self.shape}: {super().summary()}; longest wait for a write {self.longest_seconds:.1f} s; {kinds}; refused: {refused}"
 
@@ -68,7 +68,7 @@ class Tally(rounds.Tally):
 
 
 def verdict(tallies: Sequence[Tally]) -> str:
-    """Of one run or of several."""
+    """Returns the last line for one run or for several."""
     rounds_done, faults_done, acknowledged, opens, refusals, wrong = (
         sum(numbers)
         for numbers in zip(
@@ -89,7 +89,7 @@ def _counts(counter: Counter[str]) -> str:
 
 
 class LegsProof:
-    """One run on machines that exist."""
+    """One run on existing nodes."""
 
     def __init__(self, machines: Machines, cables: Cables, seed: int, kind: str | None = None):
         self.machines, self.cables, self.seed = machines, cables, seed
@@ -105,7 +105,7 @@ class LegsProof:
 
     def run(self, first: int, count: int) -> Tally:
         """Runs these rounds, until a failure."""
-        # With the options that all later ones have.
+        # With the same options as all later starts.
         self.stop_server()
         self.serve_again()
         for number in range(first, first + count):
@@ -164,7 +164,7 @@ class LegsProof:
         self._writer.must_go_on(ANSWER_SECONDS)
 
     def writes_go_on(self) -> None:
-        """A write that begins now is answered."""
+        """A write that starts now is acknowledged."""
         assert self._writer
         self._writer.must_go_on(ANSWER_SECONDS)
 
@@ -178,7 +178,7 @@ class LegsProof:
         except ProofError:
             if BEGINS_ANEW not in server.log_tail():
                 raise
-            # Its connections end before it does.
+            # Its connections are closed before it exits.
             runtime.wait_until(f"{server.name} ends", lambda: not server.alive(), START_SECONDS)
             self._may_lose_connection = True
             self.owner.kill_server()
@@ -186,7 +186,7 @@ class LegsProof:
             self.write()
 
     def writes_wait(self) -> None:
-        """No write is answered for some time."""
+        """No write is acknowledged for some time."""
         assert self._writer
         self._writer.must_wait(GRACE_SECONDS, WAIT_SECONDS)
 
@@ -212,7 +212,7 @@ class LegsProof:
         return ["--leg-faults", str(head.folder / "faults"), "--disk-timeout", "2", "--txg-timeout", "1", *options]
 
     def open(self, head: Head, *options: str) -> bool:
-        """Whether it serves now. One that refuses must have a reason; then all that was acknowledged is there."""
+        """Returns whether it serves now. A refusal must have a reason; a server must have all acknowledged writes."""
         self._end_writer()
         deadline = time.monotonic() + RECOVERY_SECONDS
         while True:
@@ -258,7 +258,7 @@ class LegsProof:
         self.write()
 
     def must_refuse(self, head: Head, *options: str) -> None:
-        """It does not serve."""
+        """Requires that it refuses to serve."""
         if self.owner.server is None:
             self._end_writer()
         refusal = head.serve(*self._options(head, options))
@@ -267,7 +267,7 @@ class LegsProof:
         self._count_refusal(head, refusal)
 
     def race(self, heads: Sequence[Head]) -> None:
-        """All of them want to serve at the same time: one does at most."""
+        """All of them try to serve concurrently: at most one succeeds."""
         self._end_writer()
         before = record.possible(self.machines.memories())
         servers = [(head, head.begin_to_serve(*self._options(head, [FENCED]))) for head in heads]
@@ -282,18 +282,18 @@ class LegsProof:
             self.write()
 
     def serve_again(self) -> None:
-        """The head that served serves again."""
+        """The previous owner serves again."""
         while not self.open(self.owner):
             if not self._must_open(self.owner, False):
                 raise ProofError(f"head {self.owner.name} cannot serve again; the newest records are {record.possible(self.machines.memories())}")
 
     def kill_server(self) -> None:
-        """kill -9 of the server alone."""
+        """Kills the server alone (SIGKILL)."""
         self._may_lose_connection = True
         self.owner.kill_server()
 
     def stop_server(self) -> None:
-        """As an operator does."""
+        """Stops the server like an operator does."""
         self._may_lose_connection = True
         server, self.owner.server = self.owner.server, None
         if server and (status := server.stop()):
@@ -349,11 +349,11 @@ class LegsProof:
     # The parts of faults.
 
     def choose_other(self, choice: random.Random) -> Head:
-        """A head that does not serve."""
+        """Returns a head that does not serve."""
         return choice.choice(self.machines.others(self.owner))
 
     def numbers(self) -> list[int]:
-        """Of all machines."""
+        """Returns the numbers of all nodes."""
         own = [head.number for head in self.machines.heads]
         return [*own, WITNESS_NUMBER] if self.machines.shape.has_witness else own
 
@@ -382,7 +382,7 @@ class LegsProof:
         self._started_this_round.add(head)
 
     def restart_witness(self) -> None:
-        """It loses its power, too."""
+        """Restarts the witness, which loses its power, too."""
         if self.machines.witness:
             self.machines.kill_witness()
             self.machines.start_witness()
@@ -424,7 +424,7 @@ class LegsProof:
 
 
 def _returns(records: Sequence[set[str]]) -> int:
-    """How often the leg that came back most often did, by the records that one server committed."""
+    """Returns how often the leg with the most returns did return, by the records that one server committed."""
     counts: Counter[str] = Counter()
     for before, after in zip(records, records[1:]):
         counts.update(after - before)

@@ -13,14 +13,14 @@ from proof.runtime import ProofError
 
 MAGIC = b"BULKLEGS"
 VERSIONS = 2, 3
-"""Of a record that does not name its members, and of one that does."""
+"""Versions of a record without its members, and of one with them."""
 MEMBERS = {1: 1, 2: 2, 3: 3, 4: 3, 5: 3}
-"""How many there are, by their kind."""
+"""Number of members, by their kind."""
 HEADER = struct.Struct("<8sIII")
 FIXED = struct.Struct("<QQQQQB")
 RECORD = struct.Struct("<QQQQBQ")
 QUORUM = 2
-"""Of two members or three."""
+"""Quorum of two members or three."""
 CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES, LIFE_BYTES = 8 + 20, 8 + 8 + 20 + 20 + 8 + 1, 8, 8 + 8
 
 
@@ -36,7 +36,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Memory:
-    """Of one member."""
+    """The memory of one member."""
 
     committed: tuple[int, int]
     accepted: Record | None
@@ -44,14 +44,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Group:
-    """Disks that work together, each with the head that it is at."""
+    """A group of disks, each with its head."""
 
     needed: int
     disks: dict[int, str]
 
 
 def decode(data: bytes) -> Memory:
-    """The memory of a member."""
+    """Decodes the memory of a member."""
     magic, version, length, _ = HEADER.unpack_from(data)
     if magic != MAGIC or version not in VERSIONS or length != len(data) - HEADER.size:
         raise ProofError(f"no record of the versions {VERSIONS}: {data[:20]!r}")
@@ -96,6 +96,6 @@ def possible(memories: Iterable[Memory | None]) -> list[Record]:
 
 
 def is_readable(groups: Iterable[Group], disks: Iterable[int]) -> bool:
-    """Whether these disks have all of the pool."""
+    """Whether these disks suffice to read all of the pool."""
     have = set(disks)
     return all(len(have & set(group.disks)) >= group.needed for group in groups)

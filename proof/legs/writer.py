@@ -1,4 +1,4 @@
-"""A client that writes all the time, each write durable before the next one, while faults strike."""
+"""A client that writes all the time, each write durable before the next one, during the faults."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from proof.legs.history import BLOCK_BYTES, BLOCKS, History
 from proof.runtime import ProofError
 
 PACE_SECONDS = 0.004
-"""Between two writes: faults have to meet some, and the processors are for the servers."""
+"""Pause between two writes: some must be in flight at a fault, and the CPU is for the servers."""
 
 
 class Writer:
-    """Begins at once. The history is its own until it has ended."""
+    """Starts at once. It is the only user of the history until it has stopped."""
 
     def __init__(self, history: History, connect: Callable[[], Client], choice: random.Random):
         self._history, self._connect, self._choice = history, connect, choice
@@ -68,5 +68,5 @@ class Writer:
 
     @property
     def lost(self) -> OSError | None:
-        """Why the connection was lost, if it was."""
+        """Returns why the connection was lost, if it was."""
         return self._lost
