@@ -1,4 +1,4 @@
-"""Networks of this process's own: nothing outside of them changes."""
+"""Network namespaces of this process: networks of the host are not changed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ COMMAND_SECONDS = 10.0
 
 
 def leave_the_machines_network() -> None:
-    """Moves this process, and all that it starts from now on, into a network of its own.
+    """Moves this process and its later children into a network namespace of their own.
 
-    The kernel removes the network with the last process in it, however that exits.
+    The kernel removes the namespace when its last process exits.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
@@ -36,15 +36,15 @@ class Place:
 
     @property
     def pid(self) -> int:
-        """Of the process that holds it."""
+        """The pid of the process that holds it."""
         return self._holder.pid
 
     def there(self, words: Sequence[str | Path]) -> list[str | Path]:
-        """The command that runs ``words`` there."""
+        """Returns the command that runs ``words`` there."""
         return ["nsenter", f"--net={self._network}", *words]
 
     def end(self) -> None:
-        """It is gone, and its cables."""
+        """Removes the namespace and its cables."""
         self._holder.kill()
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import struct
 
 SECTOR = 512
-"""Smallest unit that is written and judged."""
+"""Smallest unit of writes and verdicts."""
 
 RECORD = struct.Struct("<QQ")
 REPEATS = SECTOR // RECORD.size
 ZEROES = bytes(SECTOR)
 TORN = -1
-"""Verdict on a sector that no single write of ours made."""
+"""Verdict on a sector that no single write of ours created."""
 
 _MASK = (1 << 64) - 1
 _MIX = 0x9E3779B97F4A7C15
@@ -30,7 +30,7 @@ def _seal(word: int, tag: int) -> int:
 
 
 def sectors(tag: int, sequence: int, start: int, count: int) -> bytearray:
-    """The contents that write number ``sequence`` puts into ``count`` sectors from ``start``."""
+    """Returns the contents that write number ``sequence`` stores in ``count`` sectors from ``start``."""
     pack, high = RECORD.pack, sequence << 32
     return bytearray().join(
         pack(high | sector, _seal(high | sector, tag)) * REPEATS for sector in range(start, start + count)
@@ -38,7 +38,7 @@ def sectors(tag: int, sequence: int, start: int, count: int) -> bytearray:
 
 
 def read_back(tag: int, start: int, data: bytes | bytearray | memoryview) -> list[int]:
-    """The sequence number found in each sector of ``data``: 0 for zeroes, ``TORN`` for anything foreign."""
+    """Returns the sequence number of each sector of ``data``: 0 for zeroes, ``TORN`` for anything foreign."""
     found = []
     unpack_from = RECORD.unpack_from
     data = bytes(data)

@@ -1,4 +1,4 @@
-"""Children: started with a death signal, measured in CPU time, ended by their process id."""
+"""Child processes: started with a death signal, measured in CPU time, killed by their process id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG = 1
 LOG_TAIL_BYTES = 4000
 SYSTEM_PATH = ":/usr/sbin:/sbin"
 STOP_SECONDS = 20.0
-"""How long a server may take to end after SIGTERM."""
+"""Time-out of a stop by SIGTERM."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -35,7 +35,7 @@ def missing_programs(needed: Iterable[str]) -> list[str]:
 
 
 class Ended(ProofError):
-    """A process that should run has ended."""
+    """A process that should run has exited."""
 
     def __init__(self, status: int, words: str):
         super().__init__(words)
@@ -43,7 +43,7 @@ class Ended(ProofError):
 
 
 class Child:
-    """One process of ours. Its output goes to a log file; the tail of it explains a failure."""
+    """One child process. Its output is logged to a file; the tail of it explains a failure."""
 
     def __init__(self, name: str, argv: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None):
         self.name = name
@@ -58,7 +58,7 @@ class Child:
                     stdout=sink,
                     stderr=sink,
                     env={**os.environ, **env} if env else None,
-                    # A terminal's Ctrl-C is ours to pass on: the child must not see it first.
+                    # This process forwards a terminal's Ctrl-C: the child must not receive it first.
                     start_new_session=True,
                     preexec_fn=die_with_parent,
                 )
@@ -76,7 +76,7 @@ class Child:
         return self._process.poll() is None
 
     def require_alive(self) -> None:
-        """Raises with the tail of the log when the process has ended."""
+        """Raises with the tail of the log when the process has exited."""
         if not self.alive():
             status = self._process.returncode
             raise Ended(status, f"{self.name} ended with {status}:\n{self.log_tail()}")
@@ -89,7 +89,7 @@ class Child:
         self._forget()
 
     def stop(self, seconds: float = STOP_SECONDS) -> int:
-        """SIGTERM and the exit status; SIGKILL and an error when it does not end in time."""
+        """Sends SIGTERM and returns the exit status; SIGKILL and an error when it does not exit in time."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -105,15 +105,15 @@ class Child:
         self._process.send_signal(number)
 
     def died_of(self, number: int) -> bool:
-        """Whether a signal ended it."""
+        """Whether a signal killed it."""
         return self._process.poll() == -number
 
     def ended_with(self, status: int) -> bool:
-        """Whether it has ended by itself with this exit status."""
+        """Whether it has exited with this status."""
         return self._process.poll() == status
 
     def failed(self) -> bool:
-        """Whether it has ended, and not well."""
+        """Whether it has exited with a failure."""
         return bool(self._process.poll())
 
     def log_tail(self) -> str:
@@ -123,7 +123,7 @@ class Child:
         return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
     def rss_bytes(self) -> int:
-        """Resident memory now; 0 when it is gone."""
+        """Resident memory now; 0 when it has exited."""
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         except (FileNotFoundError, ProcessLookupError, IndexError):
@@ -131,7 +131,7 @@ class Child:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_seconds(self) -> float:
-        """User and system time used so far, of all its threads, living or ended."""
+        """User and system time so far, of all its threads, also exited ones."""
         return cpu_seconds(self.pid)
 
 
@@ -145,7 +145,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """The process and its descendants."""
+    """Returns the process and its descendants."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -170,7 +170,7 @@ def tree_cpu_seconds(pid: int) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a tool ended."""
+    """The result of a tool."""
 
     status: int | None
     """Exit status; None when the time-out killed it."""
@@ -179,15 +179,14 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with success."""
+        """Whether it exited with success."""
         return self.status == 0
 
 
 def run(argv: Sequence[str | Path], seconds: float, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Outcome:
     """Runs a tool to its end, output and errors together; kills it after ``seconds``.
 
-    Stock clients can wait for ever (``iscsi-ls`` spins when a target vanishes), so none runs without
-    a time-out.
+    Stock clients can hang (``iscsi-ls`` spins when a target vanishes), so none runs without a time-out.
     """
     words = [str(word) for word in argv]
     started = time.monotonic()
@@ -208,7 +207,7 @@ def run(argv: Sequence[str | Path], seconds: float, stdin: bytes | None = None, 
         output, _ = process.communicate(stdin, timeout=seconds)
         status: int | None = process.returncode
     except subprocess.TimeoutExpired:
-        # The group is ours alone: start_new_session made it. A tool's helpers (sg_*, sh) go too.
+        # start_new_session created the group, so it contains only the tool and its helpers (sg_*, sh).
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         status = None
@@ -218,7 +217,7 @@ def run(argv: Sequence[str | Path], seconds: float, stdin: bytes | None = None, 
 
 
 def checked(argv: Sequence[str | Path], seconds: float, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Like ``run``; anything but success is a ``ProofError`` with the tool's own words."""
+    """Like ``run``; a failure is a ``ProofError`` with the tool's own output."""
     outcome = run(argv, seconds, stdin, env)
     if not outcome.ok:
         how = "was killed by its time-out" if outcome.status is None else f"ended with {outcome.status}"

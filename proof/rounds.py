@@ -15,7 +15,7 @@ from proof.servers.base import Server
 
 
 def options(proof: str, purpose: str | None, rounds: int | None = 50) -> argparse.ArgumentParser:
-    """``--rounds``, unless there are none, ``--seed`` and ``--keep``; a proof adds its own."""
+    """Returns the options ``--rounds``, unless there are none, ``--seed`` and ``--keep``; a proof adds its own."""
     parser = argparse.ArgumentParser(prog=f"proof.{proof}", description=purpose)
     if rounds is not None:
         parser.add_argument("--rounds", type=int, default=rounds)
@@ -26,7 +26,7 @@ def options(proof: str, purpose: str | None, rounds: int | None = 50) -> argpars
 
 
 def say_seed(seed: int, target: str) -> None:
-    """How to repeat this run: the target of ``make``, with its variables."""
+    """Prints how to repeat this run: the target of ``make``, with its variables."""
     print(f"seed {seed}: make {target} SEED={seed} repeats this run's operations")
 
 
@@ -41,7 +41,7 @@ class Tally:
 
     @property
     def good(self) -> bool:
-        """Whether nothing was wrong."""
+        """Whether there is no complaint."""
         return not self.complaints
 
     def summary(self) -> str:
@@ -69,7 +69,7 @@ class Tally:
                 return
 
     def audit(self, server: Server) -> None:
-        """A polite end, then the engine's own checker on the exported pool."""
+        """Stops the server in the polite way, then runs the engine's own checker on the exported pool."""
         server.stop()
         self.audits += 1
         if findings := server.audit():

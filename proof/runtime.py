@@ -32,21 +32,21 @@ _last_words: list[Callable[[], None]] = []
 
 
 class ProofError(Exception):
-    """The proof could not be made, or failed, for a reason that a person should read."""
+    """The proof could not run, or failed, for a reason that a person should read."""
 
 
 def use_interpreter_with_libnbd() -> None:
     """Runs the command again under Debian's interpreter when this one has no ``nbd`` module.
 
-    Language managers such as pyenv shadow ``python3`` with one that does not see Debian's
-    packages. The environment variable stops a second attempt.
+    Version managers such as pyenv shadow ``python3`` with an interpreter that does not see Debian's packages. The
+    environment variable prevents a second attempt.
     """
     if importlib.util.find_spec("nbd") or REEXECUTED in os.environ:
         return
     if not os.access(DEBIAN_PYTHON, os.X_OK):
         return
     os.environ[REEXECUTED] = "1"
-    # Names of modules survive in orig_argv only: argv[0] is already a path.
+    # Module names survive in orig_argv only: argv[0] is already a path.
     os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.orig_argv[1:]])
 
 
@@ -76,7 +76,7 @@ def clean_up() -> None:
 
 
 def _leave(signal_number: int, _frame: object) -> None:
-    # Not an exception: one raised inside a ctypes callback would be swallowed there.
+    # Not an exception: one raised inside a ctypes callback would be discarded there.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     clean_up()
@@ -85,7 +85,7 @@ def _leave(signal_number: int, _frame: object) -> None:
 
 
 def command(main: Callable[[list[str]], int]) -> None:
-    """Runs a proof command: signals and failures clean up, a ``ProofError`` is one sentence."""
+    """Runs a proof command: signals and failures clean up, and a ``ProofError`` is printed as one sentence."""
     use_interpreter_with_libnbd()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
@@ -101,9 +101,9 @@ def command(main: Callable[[list[str]], int]) -> None:
 
 
 def memory_base(free_bytes: int) -> str | None:
-    """Where files are in memory, if that much of it is free there: ``/dev/shm``.
+    """Returns ``/dev/shm`` if it has that much free memory.
 
-    Files that many small writes have cut up are slow to remove from a file system that is mounted with
+    Files that are fragmented by many small writes are slow to remove from a file system that is mounted with
     ``discard``: minutes for the disks of a lab.
     """
     shared = Path("/dev/shm")
@@ -115,7 +115,8 @@ def memory_base(free_bytes: int) -> str | None:
 
 @contextlib.contextmanager
 def scratch(purpose: str, keep: bool = False, base: str | None = None) -> Iterator[Path]:
-    """A directory for this run under ``$BULKHEAD_SCRATCH`` (or ``base``, or the system's), removed after."""
+    """Yields a directory for this run under ``$BULKHEAD_SCRATCH`` (or ``base``, or the system's), and removes it
+    afterwards."""
     base = os.environ.get("BULKHEAD_SCRATCH", base)
     if base:
         Path(base).mkdir(parents=True, exist_ok=True)

@@ -11,21 +11,21 @@ class Story:
         self.found: list[str] = []
 
     def step(self, title: str) -> None:
-        """A heading."""
+        """Prints a heading."""
         self._number += 1
         print(f"\n{self._number}. {title}")
 
     def tell(self, words: str) -> None:
-        """A line of detail."""
+        """Prints a line of detail."""
         print(f"   {words}".rstrip())
 
     def keep(self, words: str) -> None:
-        """A line of detail that the summary repeats."""
+        """Prints a line of detail that the summary repeats."""
         self.tell(words)
         self.found.append(words)
 
     def sum_up(self, seconds: float) -> None:
-        """The end of a story that went well."""
+        """Prints the summary of a successful story."""
         print("\nSummary")
         for words in self.found:
             print(f" * {words}")

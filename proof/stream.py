@@ -6,7 +6,7 @@ import socket
 
 
 def receive(connection: socket.socket, count: int) -> bytes:
-    """Exactly ``count`` bytes; ``ConnectionError`` when the server closes."""
+    """Receives exactly ``count`` bytes; ``ConnectionError`` when the server closes."""
     data = bytearray()
     while len(data) < count:
         part = connection.recv(count - len(data))

@@ -14,7 +14,7 @@ from proof.process import Child
 from proof.runtime import ProofError, wait_until
 
 PULLED_SECONDS = 0.5
-# No data may be in flight when a cable is pulled.
+# It can happen that no data is in flight when a cable is pulled.
 PULLS_MAX = 5
 WAIT_SECONDS = 30.0
 # Bound of the age of the connections' data.

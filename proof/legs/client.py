@@ -37,7 +37,7 @@ class Client:
         self.flush()
 
     def flush(self) -> None:
-        """Makes all acknowledged writes durable."""
+        """Flushes all acknowledged writes."""
         self._call(FLUSH, 0, 0)
 
     def read(self, offset: int, length: int) -> bytes:

@@ -100,7 +100,7 @@ def _initiator(trial: Trial, machine: Machine, server: PortalServer, minutes: fl
 
 
 def _shares(trial: Trial, machine: Machine, server: PortalServer) -> None:
-    """The guest's own NFS client on a file system of the pool."""
+    """Runs the guest's own NFS client on a file system of the pool."""
     shares = Shares(machine, server)
     if not shares.available():
         trial.skip("shares", "this kernel has no NFS client")
@@ -174,7 +174,7 @@ def _secured(trial: Trial, client: tls.Tls) -> None:
 
 
 def _fencing(trial: Trial, machine: Machine) -> None:
-    """The pool server itself in the guest, on disks that another server lends."""
+    """Runs the pool server itself in the guest, on disks of another server."""
     fencing = Fencing(machine)
     refused = kernel_log.RESERVED
     trial.step("two heads, shared disks", fencing.log_in, essential=True)
@@ -186,7 +186,7 @@ def _fencing(trial: Trial, machine: Machine) -> None:
 
 
 def _drills(trial: Trial, appliance: Appliance, machine: Machine) -> None:
-    """The faults of the pair, under the guest's writes."""
+    """Injects the faults of the pair, during the guest's writes."""
     drills = Drills(appliance, machine)
     lost = kernel_log.PATH_LOST
     trial.step("two heads: attach", drills.attach, essential=True)
@@ -304,7 +304,7 @@ def _kernel_replays(trial: Trial, machine: Machine, what: str, enter: Callable[[
 
 
 def _many_logs(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, seed: int, rounds: int, logs: int) -> None:
-    """In each round a new pool, and as many logs each way as it has file systems."""
+    """In each round a new pool, with one log per file system in each direction."""
     known = kernel_zfs.STARTED
     by_kernel = by_us = 0
     for number in range(rounds):
@@ -359,7 +359,7 @@ def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_
 
 
 def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: int, seed: int) -> None:
-    """The part with two guests, each a head."""
+    """The part with two guests, each of them a head."""
     seed = seed or random.SystemRandom().randrange(1, 1 << 31)
     zdb = Path(checked(["which", "zdb"], 10).strip())
     image = luggage.pack(scratch, image, {"bulkhead": program(), "bulkhead-agent": program().with_name("bulkhead-agent"), "zdb": zdb})
@@ -438,7 +438,7 @@ def _rounds(trial: Trial, kernels: two_kernels.TwoKernels, rounds: int, seed: in
 
 @contextlib.contextmanager
 def _met(trial: Trial, machine: Machine, server: PortalServer, has_share: bool = False) -> Iterator[None]:
-    """The guest is up and meets a server. Its pool is looked through afterwards."""
+    """Boots the guest with a server. Its pool is checked afterwards."""
     try:
         server.prepare()
         server.start()

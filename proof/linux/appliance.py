@@ -1,4 +1,4 @@
-"""Two heads in the lab, as the guest meets them: ``bulkhead lab`` with the guest plugged in where its client is."""
+"""Two heads in the lab for the guest: ``bulkhead lab``, with the guest in the place of its client."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Appliance:
         return checked([self._program, "lab", verb, "--dir", self._labs, *rest], seconds)
 
     def up(self) -> float:
-        """Brings both heads up and the pool into service; returns the seconds that it took."""
+        """Starts both heads and the pool; returns the seconds that it took."""
         started = time.monotonic()
         outcome = run([self._program, "lab", "up", "--dir", self._labs, self._file], UP_SECONDS)
         if outcome.status == EXIT_INCAPABLE:
@@ -74,7 +74,7 @@ class Appliance:
         return self._lab("exec", head, "--", *words)
 
     def export(self) -> None:
-        """A volume for the guest."""
+        """Exports a volume for the guest."""
         head = self.settle()
         self.on(head, "bulkhead", "volume", "create", VOLUME, "--size", VOLUME_SIZE, "--sparse")
         self.on(head, "bulkhead", "target", "create", TARGET, "--pool", POOL)
@@ -85,9 +85,9 @@ class Appliance:
         self.identity = "2" + shown["identity"]["eui"]
 
     def plug_in(self) -> list[str]:
-        """Puts a card of the guest into each storage network, where the lab's client is plugged in.
+        """Puts a card of the guest into each storage network, at the port of the lab's client.
 
-        Returns the words that enter the network of that client: qemu has to run there.
+        Returns the command prefix that enters the network of that client: qemu must run there.
         """
         enter = self.enter_client()
         links = json.loads(checked([*enter, "ip", "-json", "address"], COMMAND_SECONDS))
@@ -106,11 +106,11 @@ class Appliance:
         return enter
 
     def enter_client(self) -> list[str]:
-        """The words that enter the network of the lab's client."""
+        """Returns the command prefix that enters the network of the lab's client."""
         return ["nsenter", f"--net={self._client_network()}", "--"]
 
     def _client_network(self) -> str:
-        """The client's network namespace, as this process may name it."""
+        """Returns the path of the client's network namespace for this process."""
         wanted = self._lab("exec", "client", "--", "readlink", "/proc/self/ns/net").strip()
         for process in Path("/proc").iterdir():
             if process.name.isdigit():
@@ -124,12 +124,12 @@ class Appliance:
     # ------------------------------------------------------------------ state
 
     def status(self) -> dict[str, Any]:
-        """``bulkhead lab status --json``."""
+        """Returns ``bulkhead lab status --json``."""
         document: dict[str, Any] = json.loads(self._lab("status", "--json"))
         return document
 
     def _well(self) -> str | None:
-        """The head that serves the pool when both heads are members and nothing is cut."""
+        """Returns the head that serves the pool when both heads are members and no cable is cut."""
         status = self.status()
         cluster = status["cluster"] or {}
         if set(cluster.get("online", [])) != set(status["heads"]) or cluster.get("stopped"):
@@ -151,19 +151,19 @@ class Appliance:
     # ------------------------------------------------------------------ faults
 
     def other(self, head: str) -> str:
-        """The other head."""
+        """Returns the other head."""
         return next(name for name in self.status()["heads"] if name != head)
 
     def move(self, head: str) -> None:
-        """Hands the pool over."""
+        """Moves the pool."""
         self.on(head, "bulkhead", "pool", "move", POOL, self.other(head))
 
     def kill_server(self, head: str) -> None:
-        """kill -9 of the pool's server."""
+        """Kills the pool's server (SIGKILL)."""
         self.on(head, "pkill", "-9", "-f", "pool-server")
 
     def power(self, head: str, state: str) -> None:
-        """The plug of a head."""
+        """Switches the power of a head."""
         self._lab("power", head, state)
 
     def cut(self, head: str, network: str) -> None:

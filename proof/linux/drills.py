@@ -20,13 +20,13 @@ PATHS_SECONDS = 200.0
 
 @dataclass(frozen=True)
 class Drill:
-    """A fault, and how its traces are removed."""
+    """A fault, and how it is undone."""
 
     name: str
     strike: Callable[[str], None]
     mend: Callable[[str], None] = lambda head: None
     moves: bool | None = None
-    """Whether the pool is on the other head afterwards; ``None`` where either is right."""
+    """Whether the pool is on the other head afterwards; ``None`` where both are allowed."""
 
 
 class Drills:
@@ -75,7 +75,8 @@ class Drills:
         return begin_writes(self._machine, self._disk, file, "--rate=,1m --fsync=8", 60, WRITE_SECONDS)
 
     def perform(self, drill: Drill) -> str:
-        """Strikes while writes run; the application must see a pause, and neither an error nor a lost write."""
+        """Injects the fault while writes run; the application must see a pause, and neither an error nor a lost
+        write."""
         head = self._appliance.settle()
         self._wait_paths(2)
         job = self._write()
@@ -93,7 +94,7 @@ class Drills:
         return f"{write['total_ios']} writes verified, {flush.get('total_ios', 0)} flushes, 0 errors, 0 lost, longest pause {longest:.1f} s; {head} to {now} ({took:.1f} s to strike)"
 
     def detach(self) -> str:
-        """The file system is sound, and nothing is left in the guest."""
+        """The file system is sound, and the guest has no session or device left."""
         shown = self._machine.run(f"umount /mnt; e2fsck -fn {self._disk} 2>/dev/null", PATHS_SECONDS)
         self._machine.run(f"multipath -F; iscsiadm -m node -T {TARGET} --logout >/dev/null; multipathd shutdown >/dev/null", 60)
         return "e2fsck: " + shown.strip().splitlines()[-1].rpartition(": ")[2]

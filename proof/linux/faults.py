@@ -9,11 +9,11 @@ from proof.linux.steps import Session, begin_writes, fio_report, require
 WRITE_SECONDS = 150.0
 NANOSECONDS = 1_000_000_000
 PAUSE_SECONDS_MAX = 60.0
-"""Linux calls a task hung after 120 s; no fault here may come near."""
+"""Linux reports a hung task after 120 s; no fault here may come near."""
 
 
 class Faults:
-    """Each fault strikes while verified writes run; the application must see a pause and no error."""
+    """Injects each fault while verified writes run; the application must see a pause and no error."""
 
     def __init__(self, session: Session):
         self._session = session
@@ -34,7 +34,7 @@ class Faults:
         return f"{report['write']['total_ios']} writes verified, longest pause {longest:.1f} s"
 
     def killed(self) -> str:
-        """kill -9, started again at once."""
+        """kill -9, followed by a restart at once."""
         job = self._write()
         self._server.kill()
         served = self._server.restart()
@@ -43,7 +43,7 @@ class Faults:
         return f"{words} (server back after {served:.1f} s)"
 
     def long_outage(self) -> str:
-        """kill -9, and back only when the initiator has given up both paths."""
+        """kill -9, and a restart only when the initiator has failed both paths."""
         job = self._write()
         self._server.kill()
         self._session.wait_paths(0)
@@ -74,7 +74,7 @@ class Faults:
         return f"{words}; both paths again"
 
     def path_logged_out(self) -> str:
-        """One session is ended and opened again."""
+        """One session is closed and opened again."""
         job = self._write()
         node = f"iscsiadm -m node -p {NETWORKS[1].server}"
         self._machine.run(f"{node} --logout >/dev/null; {node} --login >/dev/null", 60)

@@ -1,8 +1,8 @@
-"""Two heads in the guest share disks, each by a session of its own: the disks have to keep the loser out.
+"""Two heads in the guest share disks, each by a session of its own: the disks must refuse the writes of the loser.
 
-The guest is both heads. Each logs in under a name of its own and so is an initiator of its own to the disks: one of them
-registers, reserves or may write, and the other does not. On one host only the disks, neither locks nor the cluster, can tell
-the two apart, for each has its own device nodes.
+The guest is both heads. Each logs in under a name of its own and so is an initiator of its own to the disks: one of
+them registers, reserves or may write, and the other does not. On one host only the disks can tell the two apart, and
+neither locks nor the cluster can, because each has its own device nodes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Fencing:
     # ------------------------------------------------------------------ the disks
 
     def log_in(self) -> str:
-        """Every head its own session, and with it its own nodes of the same disks."""
+        """Gives each head its own session, and with it its own nodes of the same disks."""
         self._machine.run(f"""
             multipathd shutdown >/dev/null 2>&1 || true
             mkdir -p /run/lock/iscsi
@@ -124,7 +124,7 @@ class Fencing:
     # ------------------------------------------------------------------ the steps
 
     def claim(self) -> str:
-        """A pool in use is held by the disks themselves, against writes and against a head without proof."""
+        """The disks themselves protect a pool in use, against writes and against a head without proof."""
         disks = " ".join(f"/dev/{LEFT}/disk{lun}" for lun in range(len(SHELF_DISKS)))
         self._heads[LEFT].command(f"pool create {POOL} mirror {disks}")
         self._heads[LEFT].command(f"volume create {POOL}/v --size 64M --sparse --sync always")
@@ -132,7 +132,7 @@ class Fencing:
         took = self._heads[LEFT].serve(POOL, "--claims reservations")
         self._require_held(LEFT)
         self._keep(LEFT, 0)
-        # Where ZFS has nothing: between the first labels and the data.
+        # In an area without ZFS data: between the first labels and the data.
         write = f"dd if=/dev/zero of=/dev/{RIGHT}/disk0 oflag=direct bs=4k seek=256 count=1"
         answer = self._machine.attempt(write)
         require(answer.status != 0 and "exchange" in answer.output, f"a stranger's write was not refused as a conflict: {answer.output}")
@@ -172,14 +172,14 @@ class Fencing:
         return f"left serves after {took:.1f} s; right woke up, and ended with {OWNERSHIP_LOST} after {ended:.1f} s"
 
     def give_back(self) -> str:
-        """A clean stop leaves no registration, and the pool whole."""
+        """A clean stop leaves no registration, and a sound pool."""
         self._heads[LEFT].stop()
         left = [found for lun in range(len(SHELF_DISKS)) for found in self._keys(lun)]
         require(not left, f"registrations are left: {left}")
         return "no registration is left; " + self._heads[RIGHT].audit(POOL)
 
     def log_out(self) -> str:
-        """Nothing is left in the guest."""
+        """Removes all sessions of the guest."""
         self._machine.run(f"iscsiadm -m node -T {SHELF} --logout >/dev/null", 60)
         return "both sessions ended"
 

@@ -1,6 +1,8 @@
-"""Filebench in the guest, through Linux's own NFS client: our server, nfs-ganesha and the kernel's own server, one after the other.
+"""Filebench in the guest, through Linux's own NFS client: our server, nfs-ganesha and the kernel's own server, one
+after the other.
 
-The guest's processor is slow, and the client has no other. So a figure is comparable only with figures of the same run.
+The guest's processor is slow, and the client has no other. So a figure is comparable only with figures of the same
+run.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ SCRIPT, SAID, PROCESSES = "/run/filebench.f", "/run/filebench.out", "/run/filebe
 GANESHA_PORT = 2050
 TOOLS = ("libtoolize", "aclocal", "autoheader", "automake", "autoconf", "flex", "bison")
 COMMIT = "22620e602cbbebad90c0bd041896ebccf70dbf5f"
-"""The checkout that was tried."""
+"""The tested commit of the checkout."""
 BUILD_SECONDS = 600.0
 RUN_SECONDS = 10
 IDLE_SECONDS = 10.0
@@ -78,7 +80,7 @@ class Built:
 
 
 def built() -> Built | None:
-    """Built from the checkout that ``FILEBENCH`` names."""
+    """Builds the checkout that ``FILEBENCH`` names."""
     checkout = os.environ.get("FILEBENCH")
     if not checkout or missing_programs((*TOOLS, *NEEDED)):
         return None
@@ -115,7 +117,7 @@ class Ours(PortalServer):
 
 
 def ganesha(scratch: Path) -> Ganesha:
-    """On a directory of the same disk, where the guest reaches it."""
+    """On a directory of the same disk, at an address that the guest reaches."""
     folder = scratch / "ganesha"
     folder.mkdir()
     return Ganesha(folder, NETWORKS[0].server, GANESHA_PORT)
@@ -132,7 +134,7 @@ def adapted(text: str, settings: Mapping[str, object]) -> str:
 
 
 def result(output: str) -> tuple[int, float]:
-    """Operations, and how many there were a second."""
+    """Parses the operations, and the operations per second."""
     found = SUMMARY.search(output)
     if found is None or not int(found[1]) or STOPPED_EARLY in output:
         raise ProofError(f"filebench did not run to its end:\n{output[-SHOWN_CHARACTERS:]}")
@@ -192,7 +194,7 @@ class Filebench:
         self.figures = Figures()
 
     def prepare(self) -> str:
-        """Unpacks it. Its processes share memory at one address, which a random layout would take away."""
+        """Unpacks it. Its processes share memory at one address, which address space randomization would prevent."""
         self._judges.prepare()
         self._machine.run(
             f"""
@@ -219,7 +221,7 @@ class Filebench:
         return self._judges.serve_by_kernel()
 
     def run(self, personality: str, side: str) -> str:
-        """One personality on one side, with nothing in the guest's caches from before."""
+        """Runs one personality on one side, with cold caches in the guest."""
         try:
             self._make_files(personality, side)
             before = self._used(side)

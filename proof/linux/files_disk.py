@@ -15,13 +15,13 @@ STEP_SECONDS = 60.0
 
 
 class FilesDisk:
-    """A sparse file. A kernel opens no pool that was made on a file: it is a block device for us, too."""
+    """A sparse file. A kernel opens no pool that was created on a file, so it is a block device for us, too."""
 
     def __init__(self, scratch: Path, name: str = "files-disk"):
         """``name`` is unique on this host. A guest sees all of them under one name."""
         home = scratch / name
         self.folder = home / "device"
-        """Has the device while it is attached, and nothing else."""
+        """Contains only the device, while it is attached."""
         self.folder.mkdir(parents=True)
         self.path = home / f"{NAME}.img"
         self._device = ""

@@ -25,7 +25,7 @@ TXG_SECONDS = 60
 STEP_SECONDS = 400.0
 CREATE, MKDIR, SETATTR, CREATE_ACL, CREATE_ATTR, CREATE_ACL_ATTR, MKDIR_ACL, MKDIR_ATTR, MKDIR_ACL_ATTR, WRITE2 = 1, 2, 11, 14, 15, 16, 17, 18, 19, 20
 HIDDEN, IMMUTABLE, OFFLINE, PROJECT_INHERITS, PROJECT = 0x10, 0x40, 0x8000, 0x20000, 0x40000
-"""Flags and the like, as a record has them (``XAT0_*``)."""
+"""Flags and other attributes, as a record encodes them (``XAT0_*``)."""
 SET_OPTIONS = 1 << 31
 FLAG_PROJECT, FLAG_AUTO_INHERIT = 0x800000000000, 0x40
 """Flags of an object: the first means that it has a project field, and the second is never read. A kernel sets the
@@ -56,7 +56,7 @@ def _list(passes_on: int) -> tuple[bytes, bytes]:
 
 
 def _records(root: int, plain: int, listed: int, fresh: int) -> list[tuple[int, bytes]]:
-    """Type and body of each."""
+    """Returns type and body of each record."""
 
     def new(number: int, mode: int, directory: int = root) -> bytes:
         return _words(directory, fresh + number, mode, 1000, 100, 77, 1_700_000_000, 5, 0)
@@ -93,7 +93,7 @@ class Found:
     lists: dict[str, str]
     projects: str
     flags: dict[str, int]
-    """By paths, without those that only a kernel sets."""
+    """By paths, without the flags that only a kernel sets."""
 
 
 class ForeignRecords:
@@ -104,7 +104,7 @@ class ForeignRecords:
         self._log = scratch / "foreign-program.log"
 
     def leave(self) -> str:
-        """The records, and a process that is killed; then the copy."""
+        """Leaves the records in the log of a killed process, then copies the disk."""
         self._disk.attach()
         ours = Program(self._disk.folder, "create", self._log, txg_seconds=TXG_SECONDS)
         ours.wait_ready()
@@ -130,7 +130,7 @@ class ForeignRecords:
         return f"{len(records)} records, and a copy of the disk"
 
     def enter(self, machine: Machine) -> str:
-        """After the start of the guest."""
+        """Prepares the guest after its start."""
         self._machine = machine
         return start_zfs(machine, KEY_FILE)
 
@@ -148,7 +148,7 @@ class ForeignRecords:
         return "mounted and exported"
 
     def compare(self) -> str:
-        """We replay them on the copy. Both have to be the same."""
+        """Replays them on the copy, and requires equal results."""
         theirs, ours = self._look(self._disk), self._look(self._twin)
         for path, flag in OF_CREATION.items():
             require(ours.flags[path] & flag != 0, f"{path} has lost a flag of its creation")

@@ -18,7 +18,7 @@ class GuestServer:
     """One head in the guest, with a name, an identity and devices of its own."""
 
     def __init__(self, machine: Machine, head: str, search: str, host_id: int, nbd: str = ""):
-        """Its NBD clients come to ``nbd``, or are in the guest and come to a socket in ``place``."""
+        """Its NBD clients connect to ``nbd``, or run in the guest and connect to a socket in ``place``."""
         self.place = f"/run/{head}"
         """Its sockets, its state and its log."""
         self._machine = machine
@@ -36,7 +36,7 @@ class GuestServer:
         return f"env {self._environment} unshare --uts bash -c 'busybox hostname {self._head}; {first}; exec bulkhead \"$@\"' bulkhead"
 
     def agent(self, pool: str, action: str) -> str:
-        """The words that run Pacemaker's agent of the pool, with the parameters that Pacemaker would give."""
+        """Returns the command of Pacemaker's agent of the pool, with the parameters that Pacemaker passes."""
         parameters = f"OCF_ROOT=/usr/lib/ocf OCF_RESKEY_pool={pool} OCF_RESOURCE_INSTANCE={pool} OCF_RESKEY_CRM_meta_timeout=40000"
         return f"env {self._environment} {parameters} bulkhead-agent pool {action}"
 
@@ -61,7 +61,7 @@ SERVE
         """)
 
     def serve(self, pool: str, options: str = "") -> float:
-        """Starts the server of ``pool``; returns the seconds until clients may come."""
+        """Starts the server of ``pool``; returns the seconds until clients can connect."""
         started = time.monotonic()
         self.start(pool, options)
         place = self.place
@@ -91,7 +91,7 @@ SERVE
         return "zdb read every block and found nothing"
 
     def log(self, lines: int = 20) -> str:
-        """The end of the server's log."""
+        """Returns the tail of the server's log."""
         return self._machine.run(f"tail -n {lines} {self.place}/log")
 
 

@@ -25,13 +25,13 @@ from proof.servers.bulkhead import POOL
 ROOT = "/judges"
 """Where the disk with the compiler is mounted."""
 MOUNT = "/mnt/judged"
-"""The share, inside of that."""
+"""The share, in the same root."""
 PLACE = f"{ROOT}{MOUNT}"
 SOURCES = "cthon04.tar"
 SOURCE_FOLDERS = ("basic", "special", "lock")
-"""Of the Connectathon's suite: the tests that need nothing but a compiler."""
+"""The tests of the Connectathon's suite that need only a compiler."""
 BUILT = "/tmp/built"
-"""All of them, on the disk of the judges."""
+"""The directory of the built tests, on the disk of the judges."""
 COMPILER = "gcc -w -std=gnu89 -fcommon"
 """The suite is older than the defaults of current compilers."""
 LEASE_SECONDS = 10
@@ -54,7 +54,7 @@ class Side:
 
     @property
     def name(self) -> str:
-        """For a person."""
+        """The name in reports."""
         return f"{'ours' if self.is_ours else 'knfsd'}-{self.version}"
 
     @property
@@ -77,11 +77,12 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "4.0": {"unlink::open_file_not_freed": SILLY},
     "4.2": {"unlink::open_file_not_freed": SILLY},
 }
-"""By version: tests of pjdfstest that fail on ours, and why. A failure that is not here fails the run, and so does one of these that passes."""
+"""By version: tests of pjdfstest that fail on ours, and the reasons. Any other failure fails the run, and so does a
+listed test that passes."""
 
 
 def _inside(script: str) -> str:
-    """A script that sees the disk of the judges as its root."""
+    """Returns a script that runs with the disk of the judges as its root."""
     return f"chroot {ROOT} /bin/bash -e -o pipefail <<'INSIDE'\n{script}\nINSIDE\n"
 
 
@@ -135,12 +136,12 @@ class Judges:
         return "pjdfstest, fsx, dbench, a compiler"
 
     def has(self, name: str) -> bool:
-        """Whether this judge is here."""
+        """Whether this judge is available."""
         place = {"build": SOURCES, "cthon": SOURCES, "dbench": ""}.get(name, name)
         return self._machine.attempt(f"[ -e /{luggage.PLACE}/{place} ]").status == 0
 
     def perform(self, name: str, side: Side) -> str:
-        """Has this judge judge the mount."""
+        """Runs this judge on the mount."""
         judging = {"pjdfstest": self._pjdfstest, "fsx": self._fsx, "build": self._build, "cthon": self._cthon, "dbench": self._dbench}
         return judging[name](side)
 
@@ -161,14 +162,14 @@ class Judges:
         return "ext4, by the kernel's server"
 
     def mount(self, side: Side) -> str:
-        """By this version, with its defaults."""
+        """Mounts this version, with its defaults."""
         self._machine.run(f"mount -t nfs -o vers={side.version},proto=tcp {side.source} {PLACE}", PREPARE_SECONDS)
         shown = self._machine.run(f"grep ' {PLACE} ' /proc/mounts").strip()
         require(f"vers={side.version}" in shown and "nolock" not in shown, f"another mount: {shown}")
         return shown
 
     def unmount(self, _side: Side) -> str:
-        """Leaves nothing open, and no file."""
+        """Unmounts it; no file may be open or left."""
         self._machine.run(f"rm -rf {PLACE}/*; [ -z \"$(ls {PLACE})\" ]; umount {PLACE}", PREPARE_SECONDS)
         return "unmounted"
 

@@ -1,4 +1,5 @@
-"""A disk with a compiler, dbench and the kernel's NFS server's programs, from Debian's packages: too large for the guest's memory."""
+"""A disk with a compiler, dbench and the tools of the kernel's NFS server, from Debian's packages: too large for the
+guest's memory."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ DISK_BYTES = 2 << 30
 """Sparse. The kernel's server exports its free space."""
 SERVED = "srv"
 RECIPE_VERSION = 1
-"""Raise it when the way of building changes."""
+"""Raise it when the recipe changes."""
 
 
 def judges_disk() -> Path:
-    """The disk, of which a guest gets a copy: from the cache, or built now."""
+    """Returns the disk, of which a guest gets a copy: from the cache, or built now."""
     recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), str(DISK_BYTES), *PACKAGES, *LEFT_OUT)).encode())
     recipe.update(Path("/etc/debian_version").read_bytes())
     return from_cache(f"judges-{recipe.hexdigest()[:16]}", _build) / "disk"
 
 
 def copy_of(disk: Path, scratch: Path) -> Path:
-    """One that a guest may change."""
+    """Returns a copy that a guest may change."""
     copy = scratch / f"{NAME}.img"
     checked(["cp", "--sparse=always", disk, copy], UNPACK_SECONDS)
     return copy

@@ -43,7 +43,7 @@ LIFE_SECONDS = 40
 RENEWED_SECONDS = 100
 """Duration of the writes of a user with a new ticket before each one expires."""
 NOTICED_SECONDS = 90
-"""Until a client sees that a ticket has ended, and, later, that there is a new one."""
+"""Bound of the time until a client notices that a ticket has expired, and later that there is a new one."""
 SKEW_SECONDS = 900
 """Kerberos allows five minutes."""
 FIRST_TRIES_MAX = 4
@@ -63,17 +63,17 @@ def reason_to_skip() -> str:
 
 
 def users_of(text: str) -> str:
-    """These users, and those of the proof, in the form of ``/etc/passwd``."""
+    """Returns these users, and those of the proof, in the form of ``/etc/passwd``."""
     return text + "".join(f"{name}:x:{number}:{number}::/tmp:/bin/bash\n" for name, number in USERS.items())
 
 
 def groups_of(text: str) -> str:
-    """These groups, and those of the proof, in the form of ``/etc/group``."""
+    """Returns these groups, and those of the proof, in the form of ``/etc/group``."""
     return text + "".join(f"{name}:x:{number}:\n" for name, number in USERS.items()) + f"team:x:{TEAM}:alice\n"
 
 
 def fill(realm: Realm) -> Path:
-    """The users, and the keytab of the guest."""
+    """Creates the users, and the keytab of the guest."""
     keytab = realm.folder / "guest.keytab"
     realm.add_service(MACHINE, keytab)
     for name in USERS:
@@ -96,7 +96,7 @@ def head(scratch: Path, realm: Realm) -> PortalServer:
 
 
 def _as(user: str, script: str) -> str:
-    """The words that run a script as a user of the guest."""
+    """Returns the command that runs a script as a user of the guest."""
     number = USERS[user]
     groups = f"{number},{TEAM}" if user == "alice" else str(number)
     who = f"setpriv --reuid {number} --regid {number} --groups {groups} env HOME=/tmp USER={user}"
@@ -285,7 +285,7 @@ class Kerberos:
         file = f"{MOUNT}/alice/written"
         how = f"--filename={file} --rw=randwrite --bs=16k --size=8m --fsync=1 --rate=,700k"
         writes = machine.start(_as("alice", f"cd /tmp; {FIO} {how}"), WRITE_SECONDS)
-        # By these versions a client that uses Kerberos cannot know a change of names that was executed, and has it executed again.
+        # In these versions a client with Kerberos cannot detect that a change of names was executed, and repeats it.
         make = "echo $n >$n" if version in ("4.0", "3") else "echo $n >new; mv new $n"
         making = f"cd {MOUNT}/bob; n=0; while [ ! -e /run/enough ]; do n=$((n + 1)); {make}; [ $(cat $n) = $n ]; done; echo $n"
         names = machine.start(_as("bob", making), WRITE_SECONDS)
@@ -315,18 +315,18 @@ class Kerberos:
         return f"{KILLS} kills, {words} (server back after {max(served):.1f} s)"
 
     def _wait_for_names(self) -> None:
-        """bob has made further files."""
+        """Blocks until bob has created further files."""
         before = self._names()
         deadline = time.monotonic() + PAUSE_SECONDS_MAX
         while self._names() < before + 5:
             require(time.monotonic() < deadline, "bob does not resume")
 
     def _names(self) -> int:
-        """How many files bob has made so far."""
+        """Returns how many files bob has created so far."""
         return int(self._machine.run(_as("bob", f"ls {MOUNT}/bob | wc -l"), WRITE_SECONDS))
 
     def renewed(self) -> str:
-        """Tickets end while their user writes, and each time there is a new one before: nothing is seen of that."""
+        """Tickets expire while their user writes, and each is renewed before: the user notices nothing."""
         machine = self._machine
         contexts = f"grep -c 'mech=krb5 uid={ALICE}' /run/gssd.log || true"
         self._log_in("alice", f"-l {LIFE_SECONDS}s")

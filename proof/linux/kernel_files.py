@@ -36,7 +36,7 @@ RANDOM_CHANGES = 500
 LOGGED_CHANGES = 150
 SHOWN = 12
 CLOCK_SLACK_NS = 2_000_000_000
-"""Between this machine's clock and the guest's."""
+"""Between this host's clock and the guest's."""
 KEY_FILE = "/run/files.key"
 OURS, SECRET, THEIRS, THEIR_OTHER = "ours", "secret", "theirs", "their-other"
 MADE_BY_US = (OURS, SECRET)
@@ -46,7 +46,7 @@ MADE_BY_KERNEL: Mapping[str, str] = {
 }
 ALL = (*MADE_BY_US, *MADE_BY_KERNEL)
 TRIED: Mapping[str, int] = {"tried": 400, "tried-secret": 400, "tried-short": 36, "tried-short-secret": 36}
-"""File systems with odd records in their logs, and the bytes behind a name there."""
+"""File systems with odd records in their logs, and the number of bytes behind a name there."""
 WITH_KEY = (SECRET, *(name for name in TRIED if name.endswith(SECRET)))
 _OF_THEIRS = (
     *("remove /deep/er/block", "remove /deep/clone", "remove /cut", "remove /link1000", "remove /many/a-name-that-is-long-enough-for-more-than-one-block-9"),
@@ -118,11 +118,11 @@ sync -f .
 
 
 _HELD = "printf x >held; (exec setsid sleep 3600 <held >/dev/null 2>&1) & sleep 0.2; rm held"
-"""A file that is open without a name while its transaction group is written, and when the power goes."""
+"""A file that is open without a name while its transaction group is written, and when the power fails."""
 
 
 def programs(scratch: Path) -> dict[str, Path]:
-    """The stock tools that the guest gets, by their names there, and ours."""
+    """Returns the stock tools for the guest, by their names there, and ours."""
     names = ("zpool", "zfs", "setfattr", "getfattr")
     ours = {name: scratch / name for name in ("rename", "perform")}
     for name, program in ours.items():
@@ -131,7 +131,7 @@ def programs(scratch: Path) -> dict[str, Path]:
 
 
 DENIED, READER = 4711, 4712
-"""Whom lists name."""
+"""The users of access control lists."""
 _ALL_RIGHTS = 0x1F01FF
 _LISTS = (
     "make directory /lists 755 0 0",
@@ -153,14 +153,14 @@ class KernelFiles:
     def __init__(self, scratch: Path, disk: FilesDisk, seed: int):
         self._disk = disk
         self.twin = disk.path.parent / "twin" / disk.path.name
-        """A copy of the disk. Its name is the serial number that a guest sees."""
+        """A copy of the disk. Its file name is the serial number that a guest sees."""
         self._log = scratch / "files-program.log"
         self._seed = seed
         self._round = 0
         self.replayed_by_us = self.replayed_by_kernel = 0
-        """Logs, and before them records that zdb has seen."""
+        """Numbers of replayed logs, with records that zdb saw before."""
         self._twin_since = 0
-        """When the kernel began to replay its own log, in nanoseconds."""
+        """When the kernel started to replay its own log, in nanoseconds."""
         self._trees: dict[str, Tree] = {}
         """The contents of each file system, as its last writer reported them."""
         self._models: dict[str, Model] = {}
@@ -181,7 +181,7 @@ class KernelFiles:
             ours.do(f"open {POOL}/{name}", lane)
             self._models[name] = Model()
             self._perform(ours, lane, name, _large(), RANDOM_CHANGES)
-            # Random changes may have taken one of them away.
+            # Random changes may have removed one of them.
             self._give_attributes(ours, lane, name, *({"/grown", "/large"} & ours.tree(lane).keys()))
             found = self._trees[name] = ours.tree(lane)
             _require_same(name, found, self._models[name].tree())
@@ -190,7 +190,7 @@ class KernelFiles:
         return f"{sum(map(len, self._trees.values()))} names in {len(MADE_BY_US)} file systems; zdb found nothing"
 
     def we_read(self) -> str:
-        """All that the kernel has left, its tree and ours."""
+        """Compares all file systems of the kernel, its tree and ours."""
         ours = self._open(ALL)
         self._judge_ours(ours, ALL)
         ours.export(range(len(ALL)))
@@ -198,7 +198,7 @@ class KernelFiles:
         return f"{sum(map(len, self._trees.values()))} names in {len(ALL)} file systems equal the kernel's report; zdb found nothing"
 
     def we_leave_a_log(self) -> str:
-        """Changes that only the log has, everywhere, also where the kernel wrote before, and a process that is killed."""
+        """Leaves changes that only the log has, in all file systems, in a process that is killed."""
         self._round += 1
         below = f"/logged-by-us-{self._round}"
         ours = self._open(ALL, OUR_TXG_SECONDS)
@@ -248,7 +248,7 @@ class KernelFiles:
     # --------------------------------------------------------- the kernel's side
 
     def enter(self, machine: Machine) -> str:
-        """After each start of the guest: the modules, and the key."""
+        """After each start of the guest: loads the modules and the key."""
         self._machine = machine
         return start_zfs(machine, KEY_FILE)
 
@@ -261,7 +261,7 @@ class KernelFiles:
         return f"{sum(len(self._trees[name]) for name in MADE_BY_US)} names equal our report; {counted}; its scrub repaired 0B"
 
     def kernel_writes(self) -> str:
-        """File systems of the kernel's, and its changes of ours."""
+        """Creates file systems of the kernel, and changes ours by the kernel."""
         self._run("".join(f"zfs umount {POOL}/{name}; zfs mount -o noatime {POOL}/{name}\n" for name in MADE_BY_US))
         for name, options in MADE_BY_KERNEL.items():
             self._run(f"zfs create -o atime=off {options} -o mountpoint=/mnt/{name} {POOL}/{name}\ntree=/mnt/{name}\n({_WRITES})")
@@ -286,7 +286,7 @@ class KernelFiles:
         return f"our committed changes are there; in {len(counted)} file systems the objects of all users are counted; its scrub repaired 0B"
 
     def kernel_leaves_a_log(self) -> str:
-        """Changes that only the kernel's log has. The power goes next."""
+        """Makes changes that only the kernel's log has. The caller then cuts the power."""
         self._run(f"echo {TXG_SECONDS} >/sys/module/zfs/parameters/zfs_txg_timeout; zpool sync; zpool sync")
         for name in ALL:
             # A log begins with a commit that blocks on a transaction group, which would include records of other file
@@ -298,7 +298,7 @@ class KernelFiles:
         return f"{sum(len(self._trees[name]) for name in ALL)} names"
 
     def copy_disk(self) -> str:
-        """Another kernel replays the log of the copy."""
+        """Copies the disk, so that another kernel replays the log of the copy."""
         self.twin.parent.mkdir(exist_ok=True)
         checked(["cp", "--sparse=always", self._disk.path, self.twin], STEP_SECONDS)
         return "the disk as it was left, twice"
@@ -317,7 +317,7 @@ class KernelFiles:
         return f"{sum(len(self._trees[name]) for name in ALL)} names"
 
     def make_pool(self) -> str:
-        """A pool with nothing in it."""
+        """Creates an empty pool."""
         self._disk.attach()
         ours = Program(self._disk.folder, "create", self._log)
         ours.wait_ready()
@@ -373,7 +373,7 @@ class KernelFiles:
         return f"bytes behind names are ignored; after a write of no length without bytes the file is {' or '.join(sorted(seen))}; with bytes it is whole; {len(TRIED)} file systems, no record lost"
 
     def audit_tried(self) -> str:
-        """The pool after the trials."""
+        """Checks the pool after the trials."""
         self._audit()
         return "zdb found nothing"
 
@@ -402,7 +402,7 @@ class KernelFiles:
                 self._attributes[name, path] = attributes
 
     def _kernel_attributes(self, name: str, paths: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The extended attributes of users by paths, their values in hex."""
+        """Returns the extended attributes of users by paths, their values in hex."""
         if not paths:
             return {}
         files = " ".join(f"/mnt/{name}{path}" for path in paths)
@@ -507,7 +507,7 @@ class KernelFiles:
         return f"when {when}, zdb found " + ", ".join(f"{count} records of {name}" for name, count in plain.items())
 
     def _require_drained(self) -> None:
-        """Nothing that lost its last name is left."""
+        """Requires that no unlinked object is left."""
         self._disk.attach()
         for name in ALL:
             if name == SECRET:
@@ -526,7 +526,7 @@ class KernelFiles:
 
 
 def _odd_records(root: int, numbers: list[int], tail_bytes: int) -> list[tuple[int, bytes]]:
-    """Type and body of records with ``tail_bytes`` more in them than a kernel writes."""
+    """Returns type and body of records with ``tail_bytes`` more than a kernel writes."""
     written, kept, _, _ = numbers
     behind = (b"BULKHEAD" + bytes(range(256)) + b"\xff" * tail_bytes)[:tail_bytes]
     fresh = max(numbers) + 64
@@ -591,7 +591,8 @@ def _require_same(name: str, found: Tree, expected: Tree, replayed_since: int | 
 
 
 def _with_late_times(tree: Tree, since: int) -> Tree:
-    """Two replays of one log give the same times but those of the replay itself, which begin with ``since``."""
+    """Two replays of one log result in the same times except those of the replay itself, which are at least
+    ``since``."""
     return {path: replace(entry, modified=min(entry.modified, since)) for path, entry in tree.items()}
 
 

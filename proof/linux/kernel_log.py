@@ -10,14 +10,14 @@ COMPLAINT = re.compile(
     r"|call trace|BUG:|WARNING:|lockup|blocked for more than|invalid|unexpected|bad ",
     re.I,
 )
-"""Words of trouble."""
+"""Patterns of trouble."""
 
 HARMLESS = re.compile(
     r"Power-on or device reset occurred|Capacity data has changed|Write Protect is off|errors=remount-ro"
     r"|transition timeout set|bulkhead\.addresses|device handler|DPO|parameters changed|Reported LUNs data has changed",
     re.I,
 )
-"""Lines that hold such words in good times, too."""
+"""Harmless lines that match these patterns, too."""
 
 PATH_LOST = re.compile(
     r"conn(ection)?\d*:?\d*:? .*(error|timed out|timeout|expired)|session recovery timed out|ping timeout"
@@ -44,13 +44,14 @@ CANCEL_TAKEN_FOR_A_WAIT = (
     re.compile(r"workqueue: WQ_MEM_RECLAIM \S+ (\[\w+\] )?is flushing !WQ_MEM_RECLAIM \S+"),
     re.compile(r"__cancel_work_timer|__cancel_work_sync|cancel_(delayed_)?work_sync"),
 )
-"""A defect of the kernel's own check, in all kernels before 6.13 that have no backport of its remedy.
+"""A defect of the kernel's own check, in all kernels before 6.13 without a backport of its fix.
 
-A work queue that may be needed to free memory must not wait for one that may not; ``check_flush_dependency`` warns. It
-also warned when the work was not waited for but *cancelled* while it happened to run. The commit
-"workqueue: Do not warn when cancelling WQ_MEM_RECLAIM work from !WQ_MEM_RECLAIM worker" (de35994ecd2d) ended that; it did not
-apply to 6.1 and older as it was (https://lore.kernel.org/stable/2025010653-enroll-disagree-652b@gregkh/). The server
-has no part in it: it is about the order of threads in the guest. Only a report that shows both lines is taken for it.
+A work queue that may be needed to free memory must not wait for one that may not; ``check_flush_dependency`` warns.
+It also warned when the work was not waited for but *cancelled* while it happened to run. The commit "workqueue: Do
+not warn when cancelling WQ_MEM_RECLAIM work from !WQ_MEM_RECLAIM worker" (de35994ecd2d) fixed that; it did not apply
+unchanged to 6.1 and older (https://lore.kernel.org/stable/2025010653-enroll-disagree-652b@gregkh/). The server has
+no part in it: it depends on the order of threads in the guest. Only a report with both lines is treated as this
+defect.
 """
 
 _NOTHING = re.compile(r"(?!)")
@@ -67,7 +68,7 @@ class Judgement:
 
 
 def judge(log: str, expected: re.Pattern[str] | None = None) -> Judgement:
-    """Judges the lines of ``dmesg`` when only ``expected`` trouble was made."""
+    """Judges the lines of ``dmesg`` after faults that cause only ``expected`` trouble."""
     complaints: list[str] = []
     known: list[str] = []
     lines, reports = _take_reports_out(log.splitlines())
@@ -82,7 +83,7 @@ def judge(log: str, expected: re.Pattern[str] | None = None) -> Judgement:
 
 
 def _take_reports_out(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The lines outside of the kernel's reports about itself, and these reports, each in one piece."""
+    """Separates the lines outside of the kernel's reports about itself from these reports, each as one string."""
     rest: list[str] = []
     reports: list[str] = []
     report: list[str] = []
@@ -95,7 +96,7 @@ def _take_reports_out(lines: list[str]) -> tuple[list[str], list[str]]:
         else:
             rest.append(line)
     if report:
-        # Cut off by the end of the log.
+        # Truncated at the end of the log.
         reports.append("\n".join(report))
     return rest, reports
 

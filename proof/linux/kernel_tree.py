@@ -62,7 +62,7 @@ def told(printed: bytes) -> Tree:
 
 
 def start_zfs(machine: Machine, key_file: str) -> str:
-    """After each start of the guest: the modules, the disk, and the key of :data:`proof.files.crash.KEY`."""
+    """After each start of the guest: loads the modules, the disk, and the key of :data:`proof.files.crash.KEY`."""
     loads = "".join(f"insmod /{PLACE}/{name}.ko\n" for name in MODULES)
     machine.run(
         f"""

@@ -60,13 +60,13 @@ _LINK_THEIRS = f"[ ! -b $(disk {THEIRS})1 ] || ln -sfn $(disk {THEIRS})1 {DEVICE
 
 
 def programs() -> dict[str, Path]:
-    """The stock tools that the guest gets, by their names there."""
+    """Returns the stock tools for the guest, by their names there."""
     found = {name: Path(checked(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin command -v {name}"], 10).strip()) for name in ("zpool", "zfs", "zdb")}
     return {**found, "zvol_id": Path("/usr/lib/udev/zvol_id")}
 
 
 def make_disks(scratch: Path) -> list[Path]:
-    """The disks, as sparse files."""
+    """Creates the disks, as sparse files."""
     disks = [scratch / f"{name}.img" for name in DISKS]
     for disk in disks:
         with disk.open("wb") as file:
@@ -82,7 +82,7 @@ class KernelZfs:
         """Checksums of volumes and snapshots, by their names."""
 
     def enter(self, machine: Machine) -> str:
-        """After each start of the guest: the modules, the disks by their names, and the key."""
+        """After each start of the guest: loads the modules, links the disks by their names, and loads the key."""
         self._machine = machine
         self._server = GuestServer(machine, "ours", DEVICES, HOST_ID)
         links = "".join(f"ln -sfn $(disk {name}) {DEVICES}/{name}\n" for name in LEGS)
@@ -103,7 +103,7 @@ class KernelZfs:
         return f"ZFS {shown} in Linux {machine.release}"
 
     def make_ours(self) -> str:
-        """A pool with volumes of several shapes, snapshots, and an encrypted clone that was promoted."""
+        """Creates a pool with volumes of several shapes, snapshots, and an encrypted clone that was promoted."""
         legs = " ".join(f"{DEVICES}/{leg}" for leg in LEGS)
         self._server.command(f"pool create {OURS} mirror {legs}")
         self._server.serve(OURS)
@@ -164,7 +164,7 @@ class KernelZfs:
         return "3 volumes arrived: whole and incremental, raw, resumed"
 
     def leave_our_log(self) -> str:
-        """Durable writes that only the log has, and a server that is killed."""
+        """Leaves durable writes that only the log has, of a server that is killed."""
         self._server.stop()
         self._server.serve(OURS, f"--txg-timeout {TXG_SECONDS}")
         # Closing a volume, or beginning its log, writes all earlier data out.
@@ -177,7 +177,7 @@ class KernelZfs:
         return self._records("our server was killed")
 
     def kernel_takes_over(self) -> str:
-        """The kernel imports the pool, replays our log, and finds nothing to repair."""
+        """The kernel imports the pool, replays our log, and finds no damage."""
         self._run(f"zpool import -f -N -d {DEVICES} -o cachefile=none {OURS}; zfs load-key {OURS}/heir")
         for name in (*VOLUMES, "heir"):
             self._judge_zvol(f"{OURS}/{name}", f"{OURS}/{name}")
@@ -187,7 +187,7 @@ class KernelZfs:
         return "all acknowledged writes are there; its scrub repaired 0B, no errors"
 
     def leave_their_log(self) -> str:
-        """Durable writes of the kernel that only the log has. The power goes next."""
+        """Makes durable writes of the kernel that only the log has. The caller then cuts the power."""
         self._run(f"echo {TXG_SECONDS} >/sys/module/zfs/parameters/zfs_txg_timeout; zpool sync")
         for name in VOLUMES:
             self._run(f"setsid sleep {STEP_SECONDS:g} <$(zvol {OURS}/{name}) >/dev/null 2>&1 & durable $(zvol {OURS}/{name})")
@@ -209,7 +209,7 @@ class KernelZfs:
         return f"{records}; its acknowledged writes are there; {self._server.audit(OURS)}"
 
     def we_serve_theirs(self) -> str:
-        """A pool that the kernel made, with all its features, and lost with its power."""
+        """Serves a pool that the kernel created, with all its features, and that lost its power."""
         self._server.command(f"pool import {THEIRS} --previous-owner-is-stopped")
         self._server.serve(THEIRS)
         for name, original in {"made": f"{THEIRS}/made@b", "plain": f"{OURS}/plain@two"}.items():

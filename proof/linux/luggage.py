@@ -17,10 +17,11 @@ PACK_SECONDS = 120.0
 
 
 def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path], files: Sequence[Path] = ()) -> GuestImage:
-    """The image, with ``programs`` in the guest's path under these names, and ``files`` in ``/opt/bulkhead``.
+    """Returns the image, with ``programs`` in the guest's path under these names, and ``files`` in
+    ``/opt/bulkhead``.
 
-    They bring their libraries and their loader along, in a directory of their own, because the guest's packages may
-    be of another point release than this machine's.
+    Their libraries and their loader are included, in a directory of their own, because the guest's packages may be
+    of another point release than this host's.
     """
     folder = scratch / "luggage"
     home, path = folder / PLACE, folder / "usr/bin"

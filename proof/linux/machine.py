@@ -1,4 +1,4 @@
-"""The initiator as a virtual machine, and scripts run in it."""
+"""The initiator as a virtual machine, and the scripts that run in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCRIPT_GRACE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Answer:
-    """How a script in the guest ended."""
+    """The result of a script in the guest."""
 
     status: int
     output: str
@@ -56,11 +56,11 @@ class Job:
     _answer: Answer | None = None
 
     def finish(self, answer: Answer | None) -> None:
-        """Called once, by the reader: ``None`` when the guest is gone."""
+        """Called once, by the reader: with ``None`` when the guest is gone."""
         self._answers.put(answer)
 
     def wait(self) -> Answer:
-        """Its end, however it ended."""
+        """Blocks until its result, also of a failure."""
         if self._answer is None:
             left = max(1.0, self.started + self.seconds + SCRIPT_GRACE_SECONDS - time.monotonic())
             try:
@@ -80,7 +80,7 @@ class Job:
 
 
 def _ends(text: str) -> str:
-    """A long text without its middle: tools complain before their report or after it."""
+    """Cuts the middle out of a long text: tools complain before their report or after it."""
     return text if len(text) <= 2 * SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\n...\n{text[-SHOWN_CHARACTERS:]}"
 
 
@@ -98,10 +98,11 @@ class Machine:
         name: str = "guest",
         saved: Path | None = None,
     ):
-        """Boots ``image`` with a card in each of ``networks``; ``enter`` are words that lead to where these are.
+        """Boots ``image`` with a card in each of ``networks``; ``enter`` is the command prefix that enters their
+        namespace.
 
-        Each of ``disks`` is a disk whose serial number is the file's name without its ending; other guests may have it, too.
-        A guest that was ``saved`` (``Monitor.save``) resumes from there instead of booting.
+        Each of ``disks`` is a disk with the file's stem as its serial number; other guests may have it, too. A guest
+        that was ``saved`` (``Monitor.save``) resumes from there instead of booting.
         """
         # Not below the scratch directory: the name of a Unix socket has 107 bytes.
         self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
@@ -120,7 +121,7 @@ class Machine:
         self._begin()
 
     kvm_boots = True
-    """Until a guest by KVM was not up in time: no further one is tried."""
+    """False once a guest with KVM did not boot in time: KVM is not tried again."""
 
     def _begin(self) -> None:
         image, networks, enter, disks, saved = self._what
@@ -136,20 +137,20 @@ class Machine:
         threading.Thread(target=self._read_answers, args=(self._socket,), name="guest agent", daemon=True).start()
 
     def monitor(self) -> Monitor:
-        """A connection to the machine's monitor: one at a time."""
+        """Opens a connection to the virtual machine's monitor: one at a time."""
         path = Path(self._directory.name) / "monitor"
         wait_until("the monitor of qemu", path.exists, CONNECT_SECONDS)
         return Monitor(path)
 
     @property
     def kind(self) -> str:
-        """How the guest's processor is made."""
+        """Whether the guest is emulated or runs with KVM."""
         return "KVM" if self._accelerated else "software emulation"
 
     def _argv(self, image: GuestImage, networks: Sequence[StorageNetwork], disks: Sequence[Path], saved: Path | None) -> list[str | Path]:
         processor = KVM_PROCESSOR if self._accelerated else EMULATED_PROCESSOR
         addresses = ",".join(f"{network.guest}/24" for network in networks)
-        # Mitigations cost an emulated processor much and protect nothing here.
+        # Mitigations are expensive on an emulated processor and protect nothing here.
         kernel = f"console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr net.ifnames=0 bulkhead.addresses={addresses}"
         argv: list[str | Path] = ["qemu-system-x86_64", "-M", "pc", *processor, "-smp", "1", "-m", str(MEMORY_MIB)]
         argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
@@ -207,14 +208,14 @@ class Machine:
         return self._child.log_tail()
 
     def power_off(self) -> None:
-        """Pulls the plug."""
+        """Cuts the power."""
         self._child.kill()
 
     def _read_answers(self, connection: socket.socket) -> None:
         with connection.makefile("rb") as lines:
             for line in lines:
                 words = line.split()
-                # The console may share a first line with noise of an earlier life of the port.
+                # The first line of the console may contain noise of the port's previous use.
                 if len(words) >= 2 and words[0] == b"ready":
                     self.release = words[1].decode()
                     self._ready.set()
@@ -234,10 +235,10 @@ class Machine:
 
 
 def kvm_works() -> bool:
-    """Whether the kernel really lends us a processor: tried, for the device may be there and its guests never move."""
+    """Whether KVM really works: it is tried, because the device may exist without a guest ever making progress."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     argv = ["qemu-system-x86_64", "-M", "pc", *KVM_PROCESSOR, "-m", "64", "-nodefaults", "-no-user-config", "-display", "none"]
-    # The firmware's first words come out of this port.
+    # The firmware prints to this port first.
     argv += ["-chardev", "stdio,id=words", "-device", "isa-debugcon,iobase=0x402,chardev=words"]
     return "SeaBIOS" in run(argv, KVM_TRIAL_SECONDS).output

@@ -1,7 +1,8 @@
-"""Many file systems, each with an intent log of its own: the kernel replays all of ours at once, and we replay all of the kernel's.
+"""Many file systems, each with an intent log of its own: the kernel replays all of ours at once, and we replay all
+of the kernel's.
 
-A model holds the required state. Our process is killed while it works, so that of each file system the changes up to the last commit
-have to be there, and later ones may. The kernel's power goes after a commit of each.
+A model holds the required state. Our process is killed while it works, so that of each file system the changes up to
+the last commit must exist, and later ones may. The kernel's power is cut after a commit of each.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ KINDS: Sequence[tuple[str, Sequence[str]]] = (
 SECRET = "secret"
 KEY_FILE = "/run/files.key"
 PLACE = f"/mnt/{POOL}"
-"""Where the guest has the pool."""
+"""Mount point of the pool in the guest."""
 STEP_SECONDS = 900.0
 OUR_TXG_SECONDS = 60
 """Transaction groups hardly close by themselves while logs are written: durable changes are in the logs."""
@@ -46,7 +47,7 @@ BEFORE = 12
 LOGGED = (5, 60)
 """Fewest and most changes in a log."""
 EXTRA_SECONDS = (0.0, 0.5)
-"""From when all of our logs are long enough to the kill."""
+"""Time between the point where all of our logs are long enough and the kill."""
 KERNEL_COMMIT = 0.05
 """Share of the kernel's changes that are followed by a commit."""
 KERNEL_SETTINGS = {"zfs_txg_timeout": 900, "zfs_dirty_data_max": 300 << 20, "zfs_dirty_data_sync_percent": 90}
@@ -65,7 +66,7 @@ data of the last write, and the second write without bytes: a kernel's own repla
 
 
 class LoggedChanges(Changes):
-    """Changes of files that are small enough for many of them."""
+    """Changes of files that are small enough for many file systems."""
 
     file_bytes_max = 50_000
 
@@ -114,7 +115,7 @@ class LoggedLane(Lane):
         super().__init__(number, f"{KINDS[number % len(KINDS)][0]}/n{number}", Model(tells_access=False), sync=0.0)
         self.rng = rng
         self.least = 0
-        """Changes that have to be committed before the kill."""
+        """Changes that must be committed before the kill."""
         self.answered = 0
 
     @property
@@ -140,7 +141,7 @@ class ManyLogs:
         self._tally = FilesTally()
         self._lanes = [LoggedLane(number, random.Random(f"{seed}:log:{number}")) for number in range(count)]
         self.by_kernel = self.by_us = 0
-        """Logs that were replayed."""
+        """Numbers of replayed logs."""
 
     # ---------------------------------------------------------------- our side
 
@@ -200,7 +201,7 @@ class ManyLogs:
     # --------------------------------------------------------- the kernel's side
 
     def enter(self, machine: Machine) -> str:
-        """After the start of the guest: the modules, and the key."""
+        """After the start of the guest: loads the modules and the key."""
         self._machine = machine
         return start_zfs(machine, KEY_FILE)
 
@@ -225,14 +226,14 @@ class ManyLogs:
         return f"{len(self._lanes)} logs replayed, our committed changes are there, {tally.later} later changes, {tally.in_part} writes in part; its scrub repaired 0B"
 
     def kernel_leaves_logs(self) -> str:
-        """Changes that only the kernel's logs have. The power goes next."""
+        """Makes changes that only the kernel's logs have. The caller then cuts the power."""
         sets = "".join(f"echo {value} >/sys/module/zfs/parameters/{name}\n" for name, value in KERNEL_SETTINGS.items())
         # Only blocks on disk can be cloned.
         self._perform([line for lane in self._lanes for line in _lines(lane, _source())])
         begins: list[str] = []
         logged: list[str] = []
         for lane in self._lanes:
-            # Of its own changes times of access are logged.
+            # Linux logs times of access of its own changes.
             lane.durable.tells_access = True
             begins += _lines(lane, [Change(("mode", b"/", "755")), Change(("commit",))])
             logged += _lines(lane, _overwritten())
@@ -299,7 +300,7 @@ class ManyLogs:
                         self._give(ours, lane, Change(("commit",)))
                     elif not lane.give(ours, lane.rng):
                         ours.require_alive()
-            # The commit is the one after.
+            # The commit follows in the next iteration.
             if not end and all(lane.answered > lane.least for lane in self._lanes):
                 end = time.monotonic() + extra
             if time.monotonic() > deadline:
@@ -332,7 +333,7 @@ class ManyLogs:
         return read
 
     def _records(self) -> str:
-        """How many records the logs without a key have."""
+        """Returns how many records the logs without a key have."""
         shown = checked(["sh", "-c", f"zdb -e -p {self._disk.folder} -iiii {POOL} 2>&1 || true"], STEP_SECONDS)
         self._disk.detach()
         counts: dict[str, int] = {}

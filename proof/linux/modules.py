@@ -1,6 +1,7 @@
 """ZFS for the guest's kernel: Debian's source package, built against Debian's headers of that kernel.
 
-Nothing is installed: the packages are unpacked, and the result is kept under ``target/``, by the hash of its recipe.
+Nothing is installed: the packages are unpacked, and the result is cached under ``target/``, by the hash of its
+recipe.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from proof.process import checked
 from proof.runtime import ProofError
 
 MODULES = ("spl", "zfs")
-"""In the order in which they are loaded."""
+"""In load order."""
 BUILD_SECONDS = 5400.0
 RECIPE_VERSION = 1
-"""Raise it when the way of building changes."""
+"""Raise it when the recipe changes."""
 
 
 def zfs_version() -> str:
-    """Of the library that our server is linked with: the guest's kernel gets the same one."""
+    """Returns the version of the library that our server is linked with: the guest's kernel gets the same one."""
     return checked(["dpkg-query", "-W", "-f", "${Version}", "libzpool6linux"], DOWNLOAD_SECONDS).strip()
 
 
@@ -46,7 +47,7 @@ def _build(building: Path, release: str, version: str) -> None:
     for archive in sorted(archives.glob("*.deb")):
         unpack(archive, root)
     sources = root / "usr/src"
-    # Written for where the package would be installed.
+    # Contains the paths of an installed package.
     makefile = sources / headers / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src/", f"{sources}/"))
     zfs = _only(list(sources.glob("zfs-*")), "source of ZFS")

@@ -10,7 +10,7 @@ from proof.process import checked
 
 @dataclass(frozen=True)
 class StorageNetwork:
-    """One wire between the server and the initiator."""
+    """One network between the server and the initiator."""
 
     tap: str
     server: str
@@ -34,7 +34,7 @@ NETWORKS = (
 
 
 def make_networks() -> None:
-    """In a network of this process's own."""
+    """Creates them in a network namespace of this process."""
     leave_the_machines_network()
     for network in NETWORKS:
         checked(["ip", "tuntap", "add", "dev", network.tap, "mode", "tap"], COMMAND_SECONDS)

@@ -22,11 +22,11 @@ MODULES = ("tls", "gcm", "ctr", "ghash_generic")
 PLACE = "opt/tls"
 """The root of ``tlshd``."""
 RECIPE_VERSION = 1
-"""Raise it when the way of building changes."""
+"""Raise it when the recipe changes."""
 
 
 def fetch() -> Path:
-    """The kernel, its modules and ``tlshd``: from the cache, or built now."""
+    """Returns the kernel, its modules and ``tlshd``: from the cache, or built now."""
     recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), SUITE, *PACKAGES, *MODULES)).encode())
     return from_cache(f"newer-{recipe.hexdigest()[:16]}", _build)
 
@@ -71,7 +71,7 @@ def _build(building: Path) -> None:
     link = extra / "lib"
     link.symlink_to("usr/lib")
     copy_modules(kernel_root, extra, release, MODULES)
-    # The guest's root has it.
+    # The guest's root already has it.
     link.unlink()
     pack = 'cd "$0" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0 >"$1"'
     checked(["sh", "-c", pack, extra, result / "more"], PACK_SECONDS)

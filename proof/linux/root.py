@@ -1,8 +1,8 @@
 """The initiator's kernel and root: Debian's own packages, unpacked into an initramfs.
 
-Nothing is installed and no maintainer script runs: apt resolves the packages against an empty
-system with this machine's own sources, and their files are unpacked into a directory. The
-result is kept under ``target/`` by the hash of its recipe.
+Nothing is installed and no maintainer script runs: apt resolves the packages against an empty system with this
+host's own sources, and their files are unpacked into a directory. The result is cached under ``target/`` by the hash
+of its recipe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KERNEL_METAPACKAGE = "linux-image-amd64"
 DOWNLOAD_SECONDS = 600.0
 UNPACK_SECONDS = 300.0
 RECIPE_VERSION = 1
-"""Raise it when the way of building changes."""
+"""Raise it when the recipe changes."""
 
 PACKAGES = (
     *("bash", "coreutils", "grep", "sed", "mawk", "diffutils", "util-linux", "mount", "procps", "busybox-static"),
@@ -64,15 +64,15 @@ class GuestImage:
     kernel: Path
     initramfs: Path
     release: str
-    """The kernel's release, as ``uname -r`` shows it."""
+    """The kernel's release, as in ``uname -r``."""
 
 
 NEEDED = ("qemu-system-x86_64", "cpio", "dpkg-deb", "apt-get", "tar", "depmod", "ip", "make", "gcc", "strip")
-"""Programs that building and starting the guest needs."""
+"""Commands for the build and the start of the guest."""
 
 
 def guest_image() -> GuestImage:
-    """The image of this recipe: from the cache, or built now."""
+    """Returns the image of this recipe: from the cache, or built now."""
     kernel_package = _kernel_package()
     directory = from_cache(_recipe_hash(kernel_package), partial(_build, kernel_package=kernel_package))
     release = (directory / "release").read_text().strip()
@@ -80,13 +80,14 @@ def guest_image() -> GuestImage:
 
 
 def from_cache(name: str, build: Callable[[Path], None]) -> Path:
-    """The directory that is kept as ``name``, or made now: ``build`` is given a directory, and leaves there a ``result``."""
+    """Returns the directory that is cached as ``name``, or builds it now: ``build`` receives a directory, and leaves
+    a ``result`` there."""
     directory = CACHE / name
     if not directory.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with _build_directory() as building:
             build(building)
-            # Another run may have been faster; its result is as good.
+            # A concurrent run may have been faster; its result is equivalent.
             with contextlib.suppress(OSError):
                 (building / "result").rename(directory)
     return directory
@@ -113,7 +114,7 @@ def _kernel_package() -> str:
 
 
 def recommended(file: str) -> str:
-    """The contents, or the lines to change, of a file of the initiator, as the guide has them."""
+    """Returns the contents, or the lines to change, of a file of the initiator, from the guide."""
     found = re.search(rf"^`{re.escape(file)}`[^\n]*:\n\n```\n(.*?)^```$", CLIENTS_PAGE.read_text(), re.M | re.S)
     if not found:
         raise ProofError(f"{CLIENTS_PAGE} shows no {file}")
@@ -163,7 +164,7 @@ def _download(building: Path, archives: Path, kernel_package: str) -> None:
 
 
 def download_whole(building: Path, archives: Path, *packages: str) -> None:
-    """The packages' archives, and those of all that these depend on."""
+    """Downloads the packages' archives, and those of all their dependencies."""
     nothing_installed = building / "status"
     nothing_installed.touch()
     apart = ["-o", f"Dir::Cache::archives={archives}", "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"]
@@ -173,12 +174,12 @@ def download_whole(building: Path, archives: Path, *packages: str) -> None:
 
 
 def download(archives: Path, *packages: str) -> None:
-    """The packages' archives, and of nothing that these depend on."""
+    """Downloads the packages' archives, without dependencies."""
     checked(["sh", "-c", 'cd "$0" && exec apt-get -q -o APT::Sandbox::User=root download "$@"', archives, *packages], DOWNLOAD_SECONDS)
 
 
 def unpack(archive: Path, root: Path) -> None:
-    """A package's files, below ``root``; no script of it runs."""
+    """Unpacks a package's files below ``root``; none of its scripts runs."""
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True, exist_ok=True)
         if not (root / name).is_symlink():
@@ -188,7 +189,7 @@ def unpack(archive: Path, root: Path) -> None:
 
 
 def copy_modules(kernel_root: Path, root: Path, release: str, more: Sequence[str] = ()) -> None:
-    """The modules that the guest uses, ``more``, and those that they need."""
+    """Copies the modules that the guest uses, ``more``, and their dependencies."""
     env = {"PATH": os.environ.get("PATH", "") + SYSTEM_PATH}
     checked(["depmod", "-b", kernel_root, release], UNPACK_SECONDS, env=env)
     source, sink = kernel_root / "usr/lib/modules" / release, root / "usr/lib/modules" / release
@@ -223,12 +224,12 @@ def _leave_out(root: Path) -> None:
 
 
 def _install_guest(root: Path) -> None:
-    """Our own files, and the few that maintainer scripts would have made."""
+    """Installs our own files, and the few that maintainer scripts would have created."""
     for name, place in (("init", "init"), ("agent", "usr/bin/guest-agent")):
         shutil.copy(GUEST / name, root / place)
         (root / place).chmod(0o755)
     (root / MULTIPATH_SETTINGS[1:]).write_text(recommended(MULTIPATH_SETTINGS))
-    # The package's own file, with these lines changed: the last one of a name counts.
+    # The package's own file, with these lines changed: the last line of a name is the effective one.
     with (root / ISCSI_SETTINGS[1:]).open("a") as settings:
         settings.write("\n" + recommended(ISCSI_SETTINGS))
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n_rpc:x:101:65534::/run/rpcbind:/usr/sbin/nologin\n")
@@ -245,7 +246,7 @@ def _install_guest(root: Path) -> None:
 def _pack(root: Path, initramfs: Path) -> None:
     plain = initramfs.with_suffix(".plain")
     checked(["sh", "-c", 'cd "$0" && find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0 >"$1"', root, plain], UNPACK_SECONDS)
-    # Not compressed further: under emulation the guest would spend longer unpacking than qemu copying.
+    # Not compressed further: under emulation the guest would need more time to unpack it than qemu to copy it.
     plain.rename(initramfs)
 
 

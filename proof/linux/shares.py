@@ -13,7 +13,7 @@ from proof.servers.bulkhead import POOL
 MOUNT = "/mnt/share"
 NETWORK = NETWORKS[0]
 OLDER = "/mnt/older"
-"""The same by version 3."""
+"""The same mount by version 3."""
 LOCKD = "mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; echo guest >/proc/sys/kernel/hostname; rpcbind; rpc.statd --no-notify"
 """The daemons that a client of version 3 needs for locks; other systems start them."""
 GRANT_SECONDS_MAX = 15
@@ -21,7 +21,8 @@ GRANT_SECONDS_MAX = 15
 GRACE_OVER_SECONDS = 25
 MOUNT_SECONDS = 60.0
 CLOCK_SECONDS_MAX = 600
-"""Clocks of the guest and of the server differ by less, and the times of an exclusive create's verifier by more."""
+"""Clocks of the guest and of the server differ by less than this, and the times of an exclusive create's verifier by
+more."""
 LOAD_SECONDS = 400.0
 WRITE_SECONDS = 200.0
 NANOSECONDS = 1_000_000_000
@@ -54,11 +55,11 @@ class Shares:
         self._files = 0
 
     def available(self) -> bool:
-        """Whether the guest's kernel has a client."""
+        """Whether the guest's kernel has an NFS client."""
         return self._machine.attempt("modprobe nfsv4", MOUNT_SECONDS).status == 0
 
     def mount(self) -> str:
-        """Version 4.2, all defaults."""
+        """Mounts version 4.2, with all defaults."""
         self._machine.run(_mount("vers=4.2"), MOUNT_SECONDS)
         shown = self._machine.run(f"grep ' {MOUNT} ' /proc/mounts").strip()
         require("vers=4.2" in shown, f"another version: {shown}")
@@ -67,7 +68,7 @@ class Shares:
         return shown
 
     def use(self) -> str:
-        """Names, modes, times, links, holes, locks: each as on a local disk."""
+        """Names, modes, times, links, holes, locks: each behaves like on a local disk."""
         self._use(MOUNT)
         return "modes, owners, times, links, holes, renames, locks, files without a name"
 
@@ -206,7 +207,7 @@ class Shares:
         return f"{count} files of {TREE} copied, compared and removed; {FILES} in one directory"
 
     def _write(self) -> Job:
-        """About ten seconds of writes, each made durable, read back and verified after; returns once they run."""
+        """Starts about ten seconds of writes, each durable, read back and verified after; returns once they run."""
         self._files += 1
         file = f"{MOUNT}/fault{self._files}"
         how = f"--filename={file} --rw=randwrite --bs=16k --size=16m --fsync=1 --rate=,1500k"
@@ -228,7 +229,7 @@ class Shares:
         return job
 
     def killed(self) -> str:
-        """kill -9, started again at once: a pause, no error, no lost write, and locks stay."""
+        """kill -9, followed by a restart at once: a pause, no error, no lost write, and locks persist."""
         lock, job = self._hold_lock(), self._write()
         self._server.kill()
         served = self._server.restart()
@@ -239,7 +240,8 @@ class Shares:
         return f"{words}, its lock held (server back after {served:.1f} s)"
 
     def names_killed(self) -> str:
-        """Names are changed one after the other while the server is killed again and again: each change succeeds, and is done once."""
+        """Names are changed one after the other while the server is killed repeatedly: each change succeeds, exactly
+        once."""
         self._machine.run("rm -f /run/changes /run/enough", MOUNT_SECONDS)
         job = self._machine.start(
             f"""
@@ -276,7 +278,7 @@ class Shares:
         return words
 
     def restarted(self) -> str:
-        """A clean stop and a start, under the same writes."""
+        """A clean stop and a start, during the same writes."""
         job = self._write()
         self._server.stop()
         served = self._server.restart()
@@ -300,6 +302,6 @@ class Shares:
         return "squashed to 65534; read-only refused; a stranger is refused"
 
     def unmount(self) -> str:
-        """Leaves nothing open."""
+        """Unmounts it; no file may be open."""
         self._machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
         return "unmounted"

@@ -1,4 +1,4 @@
-"""The disks that two guests share: raw ones of the host's, or ones behind iSCSI that know reservations."""
+"""The disks that two guests share: raw ones of the host, or disks behind iSCSI with reservations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DISK_BYTES = 256 << 20
 DEVICES = "/dev/shelf"
 THROTTLED_BYTES_PER_SECOND = 32 << 10
 DELAY_MS = 150
-"""How much later each write of a disk behind iSCSI is done while it is slow."""
+"""Delay of each write of a disk behind iSCSI while it is slow."""
 
 
 class Shelf(ABC):
     """Two disks, as each head sees them."""
 
     disks: Sequence[Path] = ()
-    """Files of the host that are disks of both machines."""
+    """Files of the host that are disks of both guests."""
     has_reservations: bool
     claims: str
     words: str
@@ -34,14 +34,14 @@ class Shelf(ABC):
 
     @abstractmethod
     def names(self, head: str) -> list[str]:
-        """The disks, as that head names them."""
+        """Returns the paths of the disks at that head."""
 
     @abstractmethod
     def slow_down(self, monitor: Monitor, slow: bool) -> None:
         """Delays the writes of the guest behind ``monitor`` by seconds, or no longer."""
 
     def inflight(self, head: str) -> str:
-        """The files that count the requests which the head's kernel has under way (Documentation/block/stat)."""
+        """Returns the files that count the pending requests of the head's kernel (Documentation/block/stat)."""
         return " ".join(f"/sys/block/$(basename $(readlink -f {name}))/inflight" for name in self.names(head))
 
 

@@ -18,7 +18,7 @@ EMPTY_BYTES_MAX = 24 * MEBIBYTE
 XFS_EMPTY_BYTES_MAX = 96 * MEBIBYTE
 """mkfs.xfs stamps every sector of a log of 64 MiB."""
 BEGIN_SECONDS = 200.0
-"""Until writes have begun, whatever paths are missing."""
+"""Time until writes have started, even with missing paths."""
 AUTHENTICATION_FAILED = 24
 """Exit code of iscsiadm when the target refuses the secret."""
 
@@ -26,7 +26,7 @@ FIO = "fio --name=proof --ioengine=libaio --fallocate=none --verify=crc32c --ver
 
 
 def require(holds: bool, words: str) -> None:
-    """A condition of a step."""
+    """Fails a step unless the condition holds."""
     if not holds:
         raise ProofError(words)
 
@@ -43,7 +43,7 @@ def begin_writes(machine: Machine, disk: str, file: str, how: str, requests: int
 
 
 def fio_report(output: str) -> dict[str, Any]:
-    """The document that fio printed, after whatever warnings."""
+    """Parses the document that fio printed, behind its warnings."""
     try:
         jobs = json.loads(output[output.index("{") :])["jobs"]
     except (ValueError, KeyError) as error:
@@ -81,12 +81,12 @@ class Session:
         return f"/dev/mapper/{self.raw_wwid}"
 
     def wait_paths(self, count: int, seconds: float = 90) -> None:
-        """Returns when so many paths of the first volume are in use."""
+        """Returns when this many paths of the first volume are in use."""
         active = f"multipathd show paths format '%w %t' | grep -c '^{self.wwid} *active' || true"
         self.machine.run(f"until [ $({active}) = {count} ]; do sleep 0.3; done", seconds)
 
     def start_daemons(self) -> str:
-        """iscsid and multipathd, as their units would start them."""
+        """Starts iscsid and multipathd, like their units do."""
         self.machine.run(f"echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi; mkdir -p /run/lock/iscsi; iscsid; multipathd")
         self.machine.run("until multipathd show daemon >/dev/null 2>&1; do sleep 0.2; done", 30)
         return self.machine.run("iscsiadm --version").strip()
@@ -105,7 +105,7 @@ class Session:
                 require(line in shown, f"{line!r} is not in the answer of {network.server}:\n{shown}")
         record = self.machine.run(f"iscsiadm -m node -T {TARGET} -p {NETWORKS[0].server}")
         for line in recommended(ISCSI_SETTINGS).splitlines():
-            # Passwords and their algorithms are not shown; the rest has to have come from the guide.
+            # Passwords and their algorithms are not shown; all other settings must come from the guide.
             require(line in record or "auth" in line, f"{line!r} of the guide is not in the record:\n{record}")
         return f"without its secret discovery is refused (status {plain.status}); with it both portals tell of both, {TARGET}; the record has the settings of the guide"
 
@@ -119,7 +119,7 @@ class Session:
         self.machine.run("".join(f"{node} -o update -n node.session.auth.{name} -v {value}\n" for name, value in values))
 
     def wrong_secret(self) -> str:
-        """A wrong secret opens nothing."""
+        """A wrong secret is refused."""
         self._credentials("not-this-sesame")
         login = f"iscsiadm -m node -T {TARGET} -p {NETWORKS[0].server} --login"
         answer = self.machine.attempt(login, 60)
@@ -165,7 +165,7 @@ class Session:
         return " ".join(self.machine.run(f"lsblk -dno NAME,SIZE,TYPE {self.disk}").split()) + ", 2 paths active ready running, ALUA"
 
     def reservations(self) -> str:
-        """Register and reserve on one path; the other is kept out until it registers."""
+        """Registers and reserves on one path; the other is refused until it registers."""
         script = f"""
             set -- $(multipathd show paths format '%w %d' | awk '$1 == "{self.raw_wwid}" {{ print $2 }}')
             one=/dev/$1 other=/dev/$2
@@ -188,7 +188,7 @@ class Session:
         return "register, reserve, a stranger's write refused, release, clear"
 
     def log_out(self) -> str:
-        """Nothing is left in the guest."""
+        """Removes all sessions of the guest."""
         self.machine.run(f"multipath -F; multipathd del map {self.wwid} >/dev/null 2>&1 || true; iscsiadm -m node -T {TARGET} --logout", 60)
         shown = self.machine.attempt("iscsiadm -m session").output
         require("No active sessions" in shown, f"sessions are left: {shown}")
@@ -204,7 +204,7 @@ class FileSystems:
         self._server = session.server
 
     def xfs(self) -> str:
-        """Made, mounted, written and verified: direct, and through the page cache with fsync."""
+        """Created, mounted, written and verified: direct, and through the page cache with fsync."""
         self._machine.run(f"mkfs.xfs -q -f {self._session.disk}; mount {self._session.disk} /mnt")
         direct = f"{FIO} --filename=/mnt/direct --rw=randwrite --bsrange=4k-128k --size=24m --direct=1 --iodepth=8"
         fsync = f"{FIO} --filename=/mnt/fsync --rw=randwrite --bs=8k --size=8m --fsync=8"
@@ -223,7 +223,7 @@ class FileSystems:
         return f"{DISK.size // MEBIBYTE} MiB to {GROWN // MEBIBYTE} MiB, file system has {blocks} MiB"
 
     def trim(self) -> str:
-        """Deleted files give their space back to the pool."""
+        """Deleted files free their space in the pool."""
         self._machine.run("rm -f /mnt/*; sync; fstrim /mnt")
         empty = self._server.wait_used("an empty XFS holds its log at most", DISK, 0, XFS_EMPTY_BYTES_MAX)
         self._machine.run("dd if=/dev/urandom of=/mnt/ballast bs=1M count=128 conv=fsync 2>/dev/null")
@@ -243,7 +243,7 @@ class FileSystems:
         return f"{report['write']['total_ios']} direct writes verified, fstrim"
 
     def ext4_check(self) -> str:
-        """After the faults."""
+        """Checks the file system after the faults."""
         shown = self._machine.run(f"umount /mnt; e2fsck -fn {self._session.disk}")
         return "e2fsck: " + shown.strip().splitlines()[-1].rpartition(": ")[2]
 
@@ -268,7 +268,7 @@ class NetworkBlockDevice:
         self._server = server
 
     def available(self) -> bool:
-        """Whether this kernel has it."""
+        """Whether this kernel has an NBD client."""
         return self._machine.attempt("modprobe nbd nbds_max=2 && [ -e /dev/nbd0 ]").status == 0
 
     def use(self) -> str:

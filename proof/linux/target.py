@@ -25,16 +25,16 @@ NETWORK_DISK = VolumeSpec("network-disk", 128 * MEBIBYTE)
 SHARE = "share"
 """A file system for NFS."""
 SHELF = "iqn.2026-01.org.example:shelf"
-"""Two disks that two heads share: the pool of ``proof.linux.fencing`` lies on them."""
+"""Two disks that two heads share: the disks of the pool of ``proof.linux.fencing``."""
 SHELF_DISKS = (VolumeSpec("shelf0", 256 * MEBIBYTE), VolumeSpec("shelf1", 256 * MEBIBYTE))
 HEADS = {"left": "iqn.2026-01.org.example:left", "right": "iqn.2026-01.org.example:right"}
-"""The two heads, by the names of their initiators."""
+"""The two heads, with the names of their initiators."""
 SPACE_SECONDS = 40.0
-"""Freed space shows after a transaction group or two."""
+"""Freed space is counted after a transaction group or two."""
 
 
 class PortalServer(Bulkhead):
-    """``bulkhead pool-server`` as two storage networks see it."""
+    """``bulkhead pool-server`` with portals in two storage networks."""
 
     def __init__(self, scratch: Path, *, options: tuple[str, ...] = (), binary: Path | None = None, **shape: int | bool):
         portals = [word for group, network in enumerate(NETWORKS, 1) for word in ("--iscsi", f"{network.server}:3260,{group}")]
@@ -71,7 +71,7 @@ class PortalServer(Bulkhead):
         return self.children[0].log.read_text(errors="replace")
 
     def _prepare_shelf(self, networks: list[str]) -> None:
-        """Disks of a target of their own, for the two heads only."""
+        """Exports disks of a target of their own, for the two heads only."""
         self.command("target", "create", SHELF, "--pool", POOL)
         for initiator in HEADS.values():
             self.command("target", "allow", SHELF, "--pool", POOL, "--initiator", initiator, *networks)
@@ -88,7 +88,7 @@ class PortalServer(Bulkhead):
         return "2" + self._identity(spec)["eui"]
 
     def serial(self, spec: VolumeSpec) -> str:
-        """The unit serial number."""
+        """Returns the unit serial number."""
         return self._identity(spec)["serial"]
 
     def _identity(self, spec: VolumeSpec) -> dict[str, str]:
@@ -97,7 +97,7 @@ class PortalServer(Bulkhead):
         return identity
 
     def used(self, spec: VolumeSpec) -> int:
-        """Bytes of the pool that the volume holds."""
+        """Returns the space that the volume uses in the pool, in bytes."""
         document = json.loads(self.command("--json", "volume", "get", f"{POOL}/{spec.name}", "referenced"))
         return int(document["referenced"]["value"])
 
@@ -114,7 +114,7 @@ class PortalServer(Bulkhead):
         self.command("volume", "resize", f"{POOL}/{spec.name}", "--size", str(size))
 
     def restart(self) -> float:
-        """Starts after an end; returns the seconds until it served."""
+        """Starts the server again; returns the seconds until it served."""
         started = time.monotonic()
         self.start()
         self.wait_ready()

@@ -17,7 +17,7 @@ from proof.servers.bulkhead import POOL
 
 NETWORK = NETWORKS[0]
 NAME, OTHER_NAME = "tank.proof.example", "other.proof.example"
-"""The server's certificate is for the first; the second leads to the same address."""
+"""The server's certificate is for the first name; the second resolves to the same address."""
 MOUNT = "/mnt/tls"
 SOURCE = f"/{POOL}/{SHARE}"
 RULE = f"rw={NETWORK.prefix},no_root_squash"
@@ -31,7 +31,7 @@ KILLS = 2
 
 
 def make_certificates(folder: Path) -> None:
-    """An authority, and a certificate of the server and of the client by it."""
+    """Creates an authority, and certificates of the server and of the client."""
     folder.mkdir()
     new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     checked([*new, "-subj", "/CN=authority", "-keyout", folder / "ca-key.pem", "-out", folder / "ca.pem"], COMMAND_SECONDS)
@@ -42,7 +42,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def server_of(scratch: Path) -> PortalServer:
-    """A server with the certificates."""
+    """Creates a server with the certificates."""
     folder = scratch / "certificates"
     make_certificates(folder)
     words = (("cert", "server.pem"), ("key", "server-key.pem"), ("ca", "ca.pem"))
@@ -125,7 +125,7 @@ class Tls:
         return f"{len(told)} refused ({', '.join(sorted(set(told)))}); another name refused"
 
     def killed(self, version: str) -> str:
-        """``kill -9`` while the client writes by mtls: no error, and nothing is lost."""
+        """``kill -9`` while the client writes by mtls: no error, and no lost data."""
         self._server.share(f"{RULE},xprtsec=mtls")
         self._mounted(f"vers={version},xprtsec=mtls")
         file = f"{MOUNT}/written"

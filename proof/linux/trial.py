@@ -12,7 +12,7 @@ from proof.runtime import ProofError
 
 
 class EssentialStepFailed(ProofError):
-    """Nothing after this step would mean anything."""
+    """No later step would be meaningful."""
 
 
 class Trial:
@@ -26,7 +26,7 @@ class Trial:
         self.failed = 0
         self.skipped = 0
         self.known = 0
-        """Reports of the guest's kernel about a defect of its own, which newer ones do not have."""
+        """Reports of the guest's kernel about a defect of its own, which newer kernels have fixed."""
 
     def step(
         self,
@@ -68,7 +68,7 @@ class Trial:
             print(error)
 
     def audit(self, action: Callable[[], str]) -> None:
-        """Runs a last step, with the guest gone."""
+        """Runs a last step, after the guest is off."""
         self._count("pool", action)
 
     def _count(self, title: str, action: Callable[[], str]) -> bool:
@@ -84,7 +84,7 @@ class Trial:
         return True
 
     def skip(self, title: str, reason: str) -> None:
-        """Counts a step that this guest cannot make."""
+        """Counts a step that this guest does not support."""
         self.skipped += 1
         print(f"skipped {title}: {reason}")
 

@@ -51,7 +51,7 @@ OWNERSHIP_LOST = 8
 
 
 def _appliance(disks: Sequence[str]) -> str:
-    """The appliance file of the heads: the agent finds the pool's disks in it."""
+    """Returns the appliance file of the heads, in which the agent finds the pool's disks."""
     text = EXAMPLE.read_text().replace("[pools.tank]", f"[pools.{POOL}]")
     return re.sub(r"^disks = \[.*?^\]", f"disks = {json.dumps(list(disks))}", text, flags=re.M | re.S)
 
@@ -133,14 +133,14 @@ class TwoKernels:
         self._heads[name] = Head(name, network, machine, monitor, server)
 
     def power_off(self) -> None:
-        """Both."""
+        """Cuts the power of both guests."""
         for head in self._heads.values():
             head.machine.power_off()
 
     # ------------------------------------------------------------------ the pool and its clients
 
     def make_pool(self) -> str:
-        """A mirror with two volumes, served by the first head."""
+        """Creates a mirror with two volumes, served by the first head."""
         head = self._heads[self._active]
         head.server.command(f"pool create {POOL} mirror {' '.join(self._shelf.names(head.name))}")
         for name, (options, _, _) in VOLUMES.items():
@@ -281,7 +281,8 @@ class TwoKernels:
         return f"{head.name} ended with {status} within {ended:.1f} s"
 
     def _server_killed(self, rng: random.Random, head: Head, other: Head) -> str:
-        """Only the process is gone: its kernel still writes, and the agent's stop may not say otherwise."""
+        """Only the process is killed: its kernel still writes, and the agent's stop must not report that it has
+        stopped."""
         self._shelf.slow_down(head.monitor, True)
         self._load(rng, rng.uniform(0.2, 1.0))
         pending = f"cat {self._shelf.inflight(head.name)} | awk '{{ sum += $2 }} END {{ print sum }}'"
@@ -310,7 +311,7 @@ class TwoKernels:
 
 
 def plan(trial: TwoKernels, rounds: int) -> Sequence[str]:
-    """Every fault in turn."""
+    """Returns every fault in turn."""
     names = list(trial.faults)
     return [names[number % len(names)] for number in range(rounds)]
 

@@ -1,1 +1,1 @@
-"""Stock judges of file systems work on a file system of a pool that ``bulkhead filesystem mount`` has mounted."""
+"""Stock judges of file systems test a file system of a pool that ``bulkhead filesystem mount`` has mounted."""

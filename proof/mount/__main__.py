@@ -29,7 +29,8 @@ ZDB_SECONDS = 300.0
 NOBODY = 65534
 
 KNOWN: dict[str, str] = {}
-"""Tests of pjdfstest that fail, and why. A failure without a reason here fails the run, and so does one of these that passes."""
+"""Tests of pjdfstest that fail, and the reasons. A failure without a reason here fails the run, and so does a listed
+test that passes."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -41,7 +42,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 class Mounted:
-    """A pool on files, and its file system that is mounted."""
+    """A pool on files, and its mounted file system."""
 
     def __init__(self, scratch: Path):
         self._disks = scratch / "disks"
@@ -113,7 +114,7 @@ class Mounted:
             child.signal(signal.SIGINT)
             runtime.wait_until("the command reports that the mount is in use", lambda: "is in use" in child.log_tail(), COMMAND_SECONDS)
             child.require_alive()
-            # The second signal, which does not wait, is that of the block's end.
+            # The second signal, at the end of the block, lets the command exit without waiting.
         wrong = [] if os.path.ismount(self.at) else ["the command has unmounted the mount of another process"]
         with suppress(OSError):
             os.close(used)

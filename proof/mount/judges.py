@@ -10,7 +10,7 @@ from proof.process import run
 from proof.runtime import REPOSITORY, ProofError
 
 JUDGES = {"pjdfstest": "0.2.2", "fsx": "0.3.1"}
-"""Crates, with the versions that were tried."""
+"""Crates, with the tested versions."""
 
 FOLDER = REPOSITORY / "target/judges"
 BUILD_SECONDS = 1800.0
@@ -52,7 +52,7 @@ copy_file_range = 1
 """
 
 FSX_RUNS = ({"length": 256 << 10, "most": 64 << 10, "holes": 0}, {"length": 4 << 20, "most": 300_000, "holes": 5})
-"""A file with one block of ZFS or two, and one with many and with holes."""
+"""A file with one block of ZFS or two, and a file with many blocks and with holes."""
 
 
 def judge(name: str) -> Path | None:
@@ -68,7 +68,7 @@ def judge(name: str) -> Path | None:
 
 
 def pjdfstest_settings(known: Iterable[str], *more_features: str) -> str:
-    """For a file system that fails ``known``, and has more than all have."""
+    """Returns the settings for a file system that fails ``known``, with further features."""
     features = "\n".join(f"{name} = {{}}" for name in (*FEATURES, *more_features))
     return PJDFSTEST.format(features=features, known=", ".join(f'"{name}"' for name in known))
 

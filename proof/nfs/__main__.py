@@ -24,11 +24,11 @@ ADDRESS = "127.77.20.49"
 """pynfs always connects to port 2049: an address of our own does not conflict with other servers on that port."""
 
 BEHIND = "127.77.20.50"
-"""Where the server listens that is reached by a relay."""
+"""The address of the server behind the relay."""
 
 PORT = 2049
 LEASE_SECONDS = 12
-"""Some tests sleep until a lease is over, and one sleeps for ten seconds less."""
+"""Some tests sleep until a lease expires, and one sleeps for ten seconds less."""
 
 BUILD_SECONDS = 900
 JUDGE_SECONDS = 900
@@ -37,12 +37,12 @@ MINORS = (0, 1, 2)
 
 NO_DELEGATIONS = "there are no delegations"
 KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
-"""Codes of tests that fail, and why. A failure without a reason here fails the run."""
+"""Codes of tests that fail, and the reasons. A failure without a reason here fails the run."""
 
 KNOWN_OF_KERBEROS = [(re.compile(r"CSESS10"), "a session of a Kerberos principal is used by no other principal (decision 0084)")]
 
 KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
-"""The same, of the files of a pool."""
+"""The same, for the files of a pool."""
 
 HELPER = """#!/bin/sh
 echo "$1" >{folder}/asked
@@ -161,7 +161,7 @@ def _why_known(code: str, minor: int, is_pool: bool, is_kerberos: bool) -> str |
 
 
 def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[int, int, int]:
-    """Passed tests, failures with a reason, failures without one."""
+    """Returns passed tests, failures with a reason, failures without one."""
     results = scratch / f"minor-{minor}.json"
     program = arguments.pynfs / ("nfs4.1" if minor else "nfs4.0") / "testserver.py"
     folder = scratch / f"pool-{minor}"

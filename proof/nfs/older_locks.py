@@ -32,7 +32,7 @@ RPCBIND = 111
 
 
 def _ask(source: str, port: int, program: tuple[int, int], procedure: int, arguments: bytes) -> Reader:
-    """Calls the server over a connection from ``source``; the results."""
+    """Calls the server over a connection from ``source``; returns the results."""
     call = rpc.record(rpc.header(random.getrandbits(32), *program, procedure) + arguments)
     with socket.create_connection((SERVER, port), ANSWER_SECONDS, source_address=(source, 0)) as connection:
         connection.sendall(call)
@@ -108,7 +108,7 @@ class Host:
         return reader.u32()
 
     def make(self, name: str) -> bytes:
-        """The handle of a new file."""
+        """Creates a file; returns its handle."""
         reader = _ask(self.address, self.port(MOUNT), MOUNT, MNT, opaque(f"/{POOL}/files".encode()))
         if status := reader.u32():
             raise ProofError(f"mount: {status}")
@@ -174,7 +174,7 @@ def _take_away(server: Bulkhead, gone: Host, other: Host, file: bytes) -> None:
 
 
 def run(server: Bulkhead, count: int, seed: int) -> LockTally:
-    """All rounds; stops at the first lock that is lost."""
+    """Runs all rounds; stops at the first lost lock."""
     tally = LockTally()
     server.prepare()
     server.start()
@@ -197,7 +197,7 @@ def main(argv: list[str]) -> int:
     purpose = "Kill -9 while clients of NFS 3 have files locked: each is notified, and reclaims its lock."
     arguments = rounds.options("nfs.older_locks", purpose).parse_args(argv)
     rounds.say_seed(arguments.seed, f"older-locks ROUNDS={arguments.rounds}")
-    # Hosts and the server have port 111 of addresses that are only here.
+    # Hosts and the server use port 111 of addresses that exist only here.
     leave_the_machines_network()
     with runtime.scratch("older-locks", arguments.keep) as scratch:
         server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=("--nfs", f"{SERVER}:2049"))

@@ -46,13 +46,13 @@ CENTER = """[kdcdefaults]
 
 @dataclass(frozen=True)
 class Realm:
-    """Where its files are."""
+    """The paths of its files."""
 
     folder: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """By which programs find it, and the tickets of root."""
+        """The environment with which commands find the realm, and the tickets of root."""
         folder = self.folder
         return {
             "KRB5_CONFIG": str(folder / "krb5.conf"),
@@ -62,7 +62,7 @@ class Realm:
 
     @property
     def keytab(self) -> Path:
-        """The server's keys."""
+        """The path of the server's keys."""
         return self.folder / "nfs.keytab"
 
     def _do(self, *command: str | Path, typed: str = "") -> None:
@@ -84,7 +84,7 @@ class Realm:
         self._do("/usr/sbin/kadmin.local", "-q", f'addprinc -pw "{PASSWORD}" {name}')
 
     def log_in(self) -> None:
-        """Gets tickets of root."""
+        """Obtains tickets of root."""
         self._do("kinit", "root", typed=f"{PASSWORD}\n")
 
 

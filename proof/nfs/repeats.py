@@ -88,12 +88,12 @@ class Wire:
             self._socket = None
 
     def call(self, program: int, version: int, procedure: int, arguments: bytes) -> bytes:
-        """The bytes of a call that no other call has."""
+        """Returns the bytes of a unique call."""
         self._transaction += 1
         return rpc.record(rpc.header(self._transaction, program, version, procedure) + arguments)
 
     def ask(self, call: bytes) -> Reader:
-        """Sends a call; its results."""
+        """Sends a call; returns its results."""
         try:
             if not self._socket:
                 self._socket = socket.create_connection(("127.0.0.1", self._port), ANSWER_SECONDS)
@@ -110,7 +110,7 @@ class Wire:
 
 
 class Session:
-    """A client of NFS 4.2 with slots that take turns."""
+    """A client of NFS 4.2 that uses its slots in turn."""
 
     def __init__(self, wire: Wire, name: bytes, rng: random.Random):
         self._wire, self._name, self._rng = wire, name, rng
@@ -119,7 +119,7 @@ class Session:
         self._sequences: list[int] = []
 
     def compound(self, operations: list[tuple[int, bytes]]) -> bytes:
-        """The bytes of one."""
+        """Returns the bytes of a compound."""
         return self._wire.call(PROGRAM, VERSION, COMPOUND, compound(operations))
 
     def begin(self) -> None:
@@ -133,7 +133,7 @@ class Session:
         self.do([(RECLAIM_COMPLETE, u32(0))])
 
     def in_session(self, operations: list[tuple[int, bytes]]) -> bytes:
-        """The bytes of a new call."""
+        """Returns the bytes of a new call."""
         slot = self._rng.randrange(SLOTS)
         self._sequences[slot] += 1
         sequence = self._session + u32(self._sequences[slot], slot, SLOTS - 1, 1)
@@ -166,7 +166,7 @@ class RepeatTally(Tally):
     repeated: int = 0
     """Calls with a lost reply."""
     known: int = 0
-    """Those of NFS 4.2 that the next server knew: they had been executed."""
+    """Repeated calls of NFS 4.2 that the next server recognised: they had been executed."""
 
     def summary(self) -> str:
         return f"{self.changes} changes, {self.known} repeated calls of NFS 4.2 known again, {super().summary()}"
@@ -179,7 +179,7 @@ class Lane(threading.Thread):
     """A client that sends changes one after the other, each of which must succeed exactly once."""
 
     changes: int
-    """How many there are, after which all is as before."""
+    """Number of changes after which the initial state is restored."""
 
     def __init__(self, number: int, port: int, rng: random.Random, tally: RepeatTally, lock: threading.Lock):
         super().__init__(name=f"lane {number}", daemon=True)
@@ -217,14 +217,14 @@ class Lane(threading.Thread):
             self._paused.set()
 
     def pause(self) -> None:
-        """Returns when nothing is under way."""
+        """Returns when no call is pending."""
         self._paused.clear()
         self.running.clear()
         if not self._paused.wait(ANSWER_SECONDS):
             raise ProofError(f"{self.name} got no reply")
 
     def persist(self, call: bytes) -> tuple[Reader, bool]:
-        """Sends a call until it is answered, and whether that was more than once."""
+        """Sends a call until a reply arrives; returns whether it was sent more than once."""
         deadline = time.monotonic() + ANSWER_SECONDS
         was_lost = False
         while time.monotonic() < deadline:
@@ -236,18 +236,18 @@ class Lane(threading.Thread):
         raise ProofError("no server answers")
 
     def note(self, is_known: bool) -> None:
-        """A call was repeated."""
+        """Counts a repeated call."""
         with self._lock:
             self._tally.repeated += 1
             self._tally.known += is_known
 
 
 class Lane4(Lane):
-    """By NFS 4.2."""
+    """A client of NFS 4.2."""
 
     changes = 10
     OPENS = 5
-    """The one that opens a file."""
+    """The index of the change that opens a file."""
 
     def prepare(self) -> None:
         self.session = Session(self.wire, f"lane {self.number}".encode(), self.rng)
@@ -280,7 +280,7 @@ class Lane4(Lane):
             # Guarded: only the server's reply cache can attribute the file.
             [home, open_file(self.session.client, b"new", True, is_new=True)],
             [file, (SETATTR, ANONYMOUS + attributes(size=self.rng.randrange(4096), mode=self.rng.choice((0o600, 0o644))))],
-            # Only if it is not there.
+            # Only if it is missing.
             [file, (SETXATTR, u32(1) + tag + opaque(b"value"))],
             [file, (REMOVEXATTR, tag)],
             [home, (REMOVE, opaque(b"new"))],
@@ -331,7 +331,7 @@ def make(name: bytes) -> tuple[int, bytes]:
 
 
 class Lane3(Lane):
-    """By NFS 3."""
+    """A client of NFS 3."""
 
     changes = 6
 

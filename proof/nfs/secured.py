@@ -25,7 +25,7 @@ CERTIFICATE_SECONDS = 60
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate that signs itself, and its key."""
+    """Creates a self-signed certificate, and its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     names = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
     files = ["-keyout", key, "-out", certificate]
@@ -69,7 +69,7 @@ def _receive(source: socket.socket) -> bytes | None:
 
 
 def _pass_on(client: socket.socket, secured: ssl.SSLSocket) -> None:
-    """Both ways, on one thread: a session of TLS is for one at a time."""
+    """Relays both directions, on one thread, because a TLS session is not safe for concurrent use."""
     while True:
         ready = [secured] if secured.pending() else select.select([client, secured], [], [])[0]
         for source, target in ((client, secured), (secured, client)):

@@ -1,1 +1,1 @@
-"""Every operation killed in the middle: done or not done, and nothing left over."""
+"""Every operation is killed in the middle: it is done or not done, and leaves no traces."""

@@ -20,10 +20,10 @@ BY_STEP = 0.5
 """Share of the rounds in which the kill replaces a write, discard or flush of a device."""
 
 STEPS_MAX = 1000
-"""No operation has so many steps that every one of them is tried."""
+"""Bound of the steps of an operation when every one of them is tried."""
 
 OFFLINE = 0.35
-"""Share of the rounds of which the command is killed that opens the pool itself."""
+"""Share of the rounds that kill a command which opens the pool itself."""
 
 LONGEST = 1.3
 """Latest kill, as a multiple of an operation's duration; then it is usually done."""
@@ -32,7 +32,8 @@ OPENING_STEPS = 60
 """Approximate number of writes and flushes of a device when a pool is imported and exported."""
 
 OPENING_SECONDS = 2.0
-"""How long a command may take until it opens the pool of a server that has just died; some wait for the next server instead."""
+"""Time until a command opens the pool of a server that has just died; some commands wait for the next server
+instead."""
 
 OFFLINE_SECONDS = 0.8
 """Assumed duration of a command without a server, until one has completed."""
@@ -47,13 +48,13 @@ class OperationsTally(Tally):
     """The counts of a run."""
 
     operations: int = 0
-    """How many there are."""
+    """Number of operations."""
     done: int = 0
     undone: int = 0
     between: int = 0
     offline: int = 0
     by_step: int = 0
-    """Rounds that a step ended."""
+    """Rounds with a kill by step."""
     judged: set[str] = field(default_factory=set)
 
     def summary(self) -> str:
@@ -91,7 +92,7 @@ class OperationsProof:
 
     def __init__(self, world: World, operations: Sequence[Operation], rounds: int, seed: int, say: Callable[[str], None] = print):
         self._world = world
-        # A short run does without those that wait for the clock.
+        # A short run leaves out operations that depend on the clock.
         self._operations = [one for one in operations if rounds >= len(operations) or not one.slow]
         self._rounds = rounds
         self._seed = seed
@@ -101,7 +102,7 @@ class OperationsProof:
         self.tally = OperationsTally(operations=len(operations))
 
     def run(self) -> OperationsTally:
-        """All rounds; stops at the first complaint."""
+        """Runs all rounds; stops at the first complaint."""
         self._world.prepare()
         self._base = self._observe(())
         for number, rng in self.tally.each_round(self._rounds, self._seed):
@@ -111,7 +112,7 @@ class OperationsProof:
         return self.tally
 
     def run_every_step(self, stride: int) -> OperationsTally:
-        """Each operation is killed at its first step, at the one after, and so on, until it comes to its end."""
+        """Kills each operation at its first step, at the next one, and so on, until it completes."""
         self._world.prepare()
         self._base = self._observe(())
         for operation in self._operations:
@@ -134,7 +135,7 @@ class OperationsProof:
 
     @contextlib.contextmanager
     def _numbered(self, operation: Operation, is_last: bool = False) -> Iterator[None]:
-        """One round."""
+        """Runs one round."""
         number = self.tally.rounds + 1
         with self.tally.complaining(f"round {number}, {operation.name}", self._world.server):
             yield
@@ -149,7 +150,7 @@ class OperationsProof:
         self._finish(operation, reference, begun, offline)
 
     def _choose(self, number: int) -> Operation:
-        """Every operation once, in an order of the seed's, before one comes again."""
+        """Chooses every operation once, in a seeded order, before one is repeated."""
         turn, place = divmod(number - 1, len(self._operations))
         order = random.Random(f"{self._seed}:order:{turn}").sample(self._operations, len(self._operations))
         return order[place]
@@ -158,7 +159,7 @@ class OperationsProof:
         return self._world.observe(reads, probe)
 
     def _reference(self, operation: Operation) -> Reference:
-        """Performs it once in peace."""
+        """Performs the operation once without a kill."""
         if operation.name in self._references:
             return self._references[operation.name]
         before = self._observe(operation.reads, operation.probe)
@@ -232,7 +233,8 @@ class OperationsProof:
         self.tally.by_step += not server.alive()
         world.kill()
         world.forget_trap()
-        # A step of the pool's own may have come before the command had a server: it opens the pool itself.
+        # A step of the pool itself may have come before the command reached the server: then the command opens the
+        # pool.
         with contextlib.suppress(ProofError):
             wait_until("it exits or opens the pool", lambda: not child.alive() or world.is_open_in(child), OPENING_SECONDS)
         if world.is_open_in(child):
@@ -323,7 +325,7 @@ class OperationsProof:
             raise ProofError(f"{what}: {self._difference(wanted, found)}")
 
     def _difference(self, wanted: Any, found: Any, place: str = "") -> str:
-        """Where two observations differ."""
+        """Returns the location of the first difference between two observations."""
         if isinstance(wanted, dict) and isinstance(found, dict):
             parts = [
                 self._difference(wanted.get(name), found.get(name), f"{place}.{name}")

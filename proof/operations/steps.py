@@ -13,7 +13,7 @@ COUNTED = re.compile(r"device works again.*\bsteps\b\S*?=\S*?(\d+)")
 NEVER = 1 << 60
 OBEY_SECONDS = 60.0
 COMMAND_FAULTS = "BULKHEAD_COMMAND_FAULTS"
-"""Names the file of a command that opens the pool itself."""
+"""The environment variable for the file of a command that opens the pool itself."""
 
 
 class Steps:
@@ -36,7 +36,7 @@ class Steps:
         _put(self._server_file, self._others)
 
     def forget(self) -> None:
-        """For the next server: all legs are well."""
+        """Resets all faults for the next server."""
         self._others = ""
         _put(self._server_file, "")
 
@@ -47,7 +47,7 @@ class Steps:
         wait_until("the server watches its steps", lambda: _said(server).count(ARMED) > before or not server.alive(), OBEY_SECONDS)
 
     def disarm(self, server: Child) -> int:
-        """No step is the last one any more; how many there were. The server may be dead."""
+        """Removes the trap; returns how many steps there were. The server may be dead."""
         before = len(COUNTED.findall(_said(server)))
         _put(self._server_file, self._others)
         if not server.alive():

@@ -20,7 +20,7 @@ SECOND = "second"
 """A pool on the spare disk."""
 LOST = f"{POOL}/lost"
 STRANGER = "5" * 64
-"""The fingerprint of a pool that is nowhere."""
+"""The fingerprint of a pool that does not exist."""
 
 YES = "--yes-destroy-data"
 
@@ -47,7 +47,7 @@ class Operation:
     after: tuple[Step, ...] = ()
     """Undoes it and its preparation, when it is done."""
     again: Step | None = None
-    """Completes it when it was not done; the same words without it."""
+    """Completes it when it was not done; without it the same command is repeated."""
     rest: Rest = Rest.EITHER
     stdin: str | None = None
     """The stream that it reads."""
@@ -59,7 +59,7 @@ class Operation:
     """A command, the success of which is part of the observed state."""
     needs_server: bool = False
     on_spare: bool = False
-    """It is about a pool of its own on the spare disk, which no server serves: only the command is killed."""
+    """It works on a pool of its own on the spare disk, which no server serves: only the command is killed."""
     slow: bool = False
     """Left out of short runs."""
     is_killed: bool = True
@@ -128,7 +128,7 @@ def _attach_spare(world: World) -> None:
 
 
 def _begin_slow_scrub(world: World) -> None:
-    """One that lasts until it is stopped: a leg is slow."""
+    """Starts a scrub that runs until it is stopped, because a leg is slow."""
     world.slow_down()
     world.ask("pool", "scrub", POOL)
 
@@ -140,7 +140,7 @@ def _pause_scrub(world: World) -> None:
 
 def _end_scrub(world: World) -> None:
     world.speed_up()
-    # There may be none any more.
+    # None may be left.
     world.try_ask("pool", "scrub", POOL, "--stop")
 
 
@@ -184,7 +184,7 @@ def _take_leg_back(world: World) -> None:
 
 
 def _forget_moment(world: World) -> None:
-    """Destroys the snapshots `s` of all volumes, whichever there are."""
+    """Destroys the snapshots `s` of all volumes that have one."""
     names = [one["name"] for one in world.look("snapshot", "list", POOL)]
     world.ask("snapshot", "destroy", *(name for name in names if name.endswith("@s")), YES)
 
@@ -223,7 +223,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         ("snapshot", "bookmark", f"{V}@s", "mark"),
         before=(("snapshot", "create", f"{V}@s"),),
-        # The bookmark, newer than the snapshot, goes with the roll back, which changes nothing else.
+        # The rollback destroys the bookmark, which is newer than the snapshot, and changes nothing else.
         after=(("volume", "rollback", f"{V}@next", "--destroy-newer"),),
         probe=("snapshot", "send", f"{V}@s", "--from", "#mark", "--estimate"),
     ),
@@ -268,7 +268,7 @@ OPERATIONS: tuple[Operation, ...] = (
             ("snapshot", "bookmark", f"{V}@t", "t"),
         ),
         after=(("snapshot", "destroy", f"{V}@s", YES),),
-        # Snapshots may go before the contents do.
+        # Snapshots may be destroyed before the contents.
         rest=Rest.COMPLETED,
         reads=("v",),
     ),
@@ -392,7 +392,7 @@ OPERATIONS: tuple[Operation, ...] = (
             ("nbd", "export", COPY, "--name", "copy"),
             ("target", "map", TARGET, COPY),
         ),
-        # Its exports end first, then it goes with its snapshots.
+        # Its exports are removed first, then the volume and its snapshots are destroyed.
         rest=Rest.COMPLETED,
     ),
     Operation(
@@ -401,7 +401,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         ("volume", "inherit", W, "compression", "org.example:a"),
-        # One property after the other.
+        # Properties are set one after the other.
         rest=Rest.COMPLETED,
         before=(("volume", "set", W, "compression=zstd", "org.example:a=1"),),
     ),
@@ -412,7 +412,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(("filesystem", "set", FILES, SHARE, "atime=off"), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
     Operation(
         ("filesystem", "inherit", FILES, "sharenfs", "atime"),
-        # One property after the other.
+        # Properties are set one after the other.
         rest=Rest.COMPLETED,
         before=(("filesystem", "create", FILES), ("filesystem", "set", FILES, SHARE, "atime=off")),
         after=(_destroy_files(FILES),),
@@ -428,7 +428,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ("filesystem", "rollback", f"{FILES}@s", "--destroy-newer"),
         before=(("filesystem", "create", FILES), ("snapshot", "create", f"{FILES}@s"), ("snapshot", "create", f"{FILES}@t")),
         after=(_destroy_files(FILES),),
-        # Snapshots may go before the files do.
+        # Snapshots may be destroyed before the files.
         rest=Rest.COMPLETED,
     ),
     Operation(
@@ -466,7 +466,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ("pool", "import", SECOND),
         before=(_make_second, ("--host-id", "00000002", "volume", "list", SECOND)),
         after=(_blank_spare,),
-        # Before and after it, the pool is there.
+        # The pool exists before and after it.
         probe=("pool", "status", SECOND),
         on_spare=True,
     ),

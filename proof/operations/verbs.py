@@ -1,4 +1,4 @@
-"""The examples of the program's definitions, and which of its verbs have none, and why: no verb is forgotten."""
+"""The examples of the binary's definitions, and the verbs without one, with the reasons: no verb is forgotten."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ ELSEWHERE = {
     "user": "each file of a head is replaced as a whole: services/api",
     "volume discard-log": "one transaction group destroys the log: engines/zpool/tests/unreadable_log.rs",
 }
-"""Commands that are no operations, or nouns with all of theirs, and operations that are not killed; why."""
+"""Commands that are no operations (a noun alone: all of its verbs), and operations that are not killed; with the
+reasons."""
 
 WORLD = {"tank": POOL, "vm0": "v", "iso": "w", "web": "v", "monday": "base", "iqn.2026-01.org.example:tank": TARGET}
 """Maps names of the examples' world to the names of this one."""
@@ -77,7 +78,7 @@ def _only_elsewhere(verb: str, examples: Sequence[dict[str, Any]]) -> bool:
 
 
 def derived(example: dict[str, Any]) -> Operation | None:
-    """An example of a definition in the world of this proof. None: it is shown elsewhere."""
+    """Translates an example of a definition to the world of this proof. None if it is shown elsewhere."""
     if example["elsewhere"]:
         return None
     words = _here(example["line"])
@@ -97,14 +98,14 @@ def derived(example: dict[str, Any]) -> Operation | None:
 
 
 def _here(line: str) -> tuple[str, ...]:
-    """The words of a command line, by the names of this world."""
+    """Returns the arguments of a command line, with the names of this world."""
     return tuple(
         WORLD.get(word) or "".join(WORLD.get(part, part) for part in re.split("([/@])", word)) for word in _words(line)
     )
 
 
 def _once(examples: Sequence[Operation]) -> list[Operation]:
-    """Of examples of one name, derived ones are left out where this proof has its own."""
+    """Leaves out derived examples where this proof has one of the same name."""
     own = {one.name for one in examples if not one.is_derived}
     found: dict[str, Operation] = {}
     for one in examples:
@@ -127,7 +128,7 @@ def with_definition(example: Operation, verbs: Iterable[str], effect: object) ->
 
 
 def definition(verb: str) -> str:
-    """Where the definition of an operation is."""
+    """Returns the location of an operation's definition."""
     return f"core/control/src/operations/{verb.replace(' ', '/').replace('-', '_')}.rs"
 
 

@@ -30,7 +30,7 @@ class WholeTally(Tally):
 
     asked: int = 0
     answered: int = 0
-    """Requests of the clients."""
+    """Number of requests of the clients."""
     slowest: tuple[float, str] = (0.0, "")
 
     def verdict(self) -> str:
@@ -42,7 +42,7 @@ class WholeTally(Tally):
 
 
 class WholeProof:
-    """Every operation of the table, then the end of the server."""
+    """Runs every operation of the table, then stops the server."""
 
     def __init__(self, world: World, operations: Sequence[Operation], say: Callable[[str], None] = print):
         self._world = world

@@ -40,7 +40,7 @@ Step = Words | Callable[["World"], None]
 """A command of the administrator, or more than one."""
 
 OF_ITSELF = ("repl-", "auto-")
-"""How snapshots begin that are named by the time."""
+"""Prefixes of snapshots that are named by the time."""
 
 
 class World:
@@ -99,11 +99,11 @@ class World:
         return words
 
     def key(self, number: int) -> Words:
-        """Options that name a key in a file."""
+        """Returns options that name a key in a file."""
         return ("--key-format", "raw", "--key-location", f"file://{self.keys[number]}")
 
     def stream(self, name: str) -> Path:
-        """A file for a stream."""
+        """Returns the path of a file for a stream."""
         return self.scratch / f"{name}.zfs"
 
     def serve(self) -> None:
@@ -121,11 +121,11 @@ class World:
         self.steps.arm(server) if passed is None else self.steps.arm(server, passed)
 
     def disarm(self) -> int:
-        """How many steps there were."""
+        """Returns how many steps there were."""
         return self.steps.disarm(self.server.children[0])
 
     def forget_trap(self) -> None:
-        """For the next server."""
+        """Resets the trap for the next server."""
         self.steps.forget()
 
     def slow_down(self) -> None:
@@ -133,7 +133,7 @@ class World:
         self.steps.delay(self.server.legs[0], SLOW_MS)
 
     def speed_up(self) -> None:
-        """Both legs are quick again."""
+        """Both legs are fast again."""
         self.steps.delay(self.server.legs[0], 0)
 
     def is_open_in(self, child: Child) -> bool:
@@ -167,7 +167,7 @@ class World:
         return outcome.output
 
     def begin(self, words: Sequence[str], stdin: Path | None = None, stdout: Path | None = None, env: dict[str, str] | None = None) -> Child:
-        """Begins a command, which may be killed, with more in its environment."""
+        """Starts a command, which may be killed, with additions to its environment."""
         self._logs += 1
         log = self.scratch / f"command-{self._logs % 4}.log"
         log.unlink(missing_ok=True)
@@ -186,7 +186,7 @@ class World:
         return json.loads(self.ask("--json", *words))
 
     def snapshots(self, volume: str, prefix: str = "") -> list[str]:
-        """Names of a volume's snapshots that begin so, without the volume."""
+        """Returns names of a volume's snapshots with this prefix, without the volume."""
         names = [one["name"].split("@")[1] for one in self.look("snapshot", "list", f"{POOL}/{volume}")]
         return [name for name in names if name.startswith(prefix)]
 
@@ -195,12 +195,12 @@ class World:
         self.ask("volume", "destroy", f"{POOL}/{name}", "--recursive", "--exported", "--yes-destroy-data")
 
     def destroy_snapshots(self, volume: str, prefix: str) -> None:
-        """Destroys the snapshots of a volume that begin so."""
+        """Destroys the snapshots of a volume with this prefix."""
         if found := self.snapshots(volume, prefix):
             self.ask("snapshot", "destroy", *(f"{POOL}/{volume}@{name}" for name in found), "--yes-destroy-data")
 
     def control(self) -> Control:
-        """A connection to the server."""
+        """Opens a connection to the server."""
         return Control(Path(self.server.environment["BULKHEAD_RUN_DIR"]) / f"{POOL}.sock")
 
     def observe(self, reads: Sequence[str] = (), probe: Words = ()) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class World:
         return seen
 
     def scribble(self) -> None:
-        """Overwrites a part of ``v``, always with the same."""
+        """Overwrites a part of ``v``, always with the same data."""
         self._write("v", 0, [bytes([7]) * PART_BYTES])
 
     def contents(self, name: str) -> str:
@@ -284,7 +284,7 @@ def _volume(control: Control, one: dict[str, Any]) -> dict[str, Any]:
     name = one["name"]
     return {
         **{key: one.get(key) for key in ("size", "block_size", "locked", "sparse", "origin", "exports")},
-        # That of a volume that is made is random.
+        # The identity of a new volume is random.
         "identity": one.get("identity") if name in (f"{POOL}/{kept}" for kept in "vwe") else bool(one.get("identity")),
         "own": _own(control, name),
     }
@@ -295,9 +295,9 @@ def _files(control: Control, one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own(control: Control, dataset: str) -> dict[str, str]:
-    """Properties that were set on the dataset itself."""
+    """Returns properties that were set on the dataset itself."""
     found = control.ask({"volume": {"get": {"name": dataset, "names": []}}})
-    # A quota of none is one that was set; an identity is random.
+    # A quota of none counts as set; an identity is random.
     own = {name: one["value"] for name, one in found.items() if one["source"] == "local" and one["value"] != "0"}
     return {name: "" if name.endswith(":identity") else without_times(value) for name, value in own.items()}
 

@@ -1,1 +1,1 @@
-"""Initiators that change the same blocks at the same time."""
+"""Initiators that change the same blocks concurrently."""

@@ -1,4 +1,4 @@
-"""``python3 -m proof.races``: many initiators change the same blocks at the same time, also when the server is killed."""
+"""``python3 -m proof.races``: many initiators change the same blocks concurrently, also when the server is killed."""
 
 from __future__ import annotations
 

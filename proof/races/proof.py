@@ -50,7 +50,7 @@ class RacesTally(Tally):
 
 
 class RacesProof:
-    """All rounds count in the same blocks, which a server that is ready serves."""
+    """All rounds count in the same blocks of a running server."""
 
     def __init__(self, server: Bulkhead, workers: int, rounds: int, seed: int):
         self._server = server
@@ -62,7 +62,7 @@ class RacesProof:
         self.tally = RacesTally()
 
     def run(self) -> RacesTally:
-        """All rounds; stops at the first complaint."""
+        """Runs all rounds; stops at the first complaint."""
         tally = self.tally
         for number, rng in tally.each_round(self._rounds, self._seed):
             with tally.complaining(f"round {number}", self._server):
@@ -111,7 +111,7 @@ class RacesProof:
         server.fault_file.write_text("")
 
         def goes_on() -> bool:
-            # The server may end between two questions.
+            # The server may exit between two requests.
             with contextlib.suppress(ProofError):
                 return not child.alive() or (server.try_command("pool", "clear", POOL).ok and not server.status()["suspended"])
             return False
@@ -182,7 +182,7 @@ class RacesProof:
             session.close()
 
     def _block_status(self) -> None:
-        """NBD: base:allocation after a write, a trim, and zeroes that keep their space or do not."""
+        """NBD: base:allocation after a write, a trim, and zeroes that retain their space or not."""
         client = nbd.NBD()
         client.add_meta_context("base:allocation")
         address: NbdAddress = self._server.nbd("v")

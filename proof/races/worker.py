@@ -1,4 +1,5 @@
-"""One of the initiators: counts by COMPARE AND WRITE in blocks that all of them count in, and copies by EXTENDED COPY."""
+"""One of the initiators: increments counters by COMPARE AND WRITE in blocks that all of them share, and copies by
+EXTENDED COPY."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from proof.runtime import ProofError
 BLOCK = 512
 WORKERS_MAX = 16
 COUNTERS = 4
-"""Blocks that are counted in, from LBA 0."""
+"""Number of counter blocks, from LBA 0."""
 
 REGION = 4096
 """First LBA of the first worker's own region."""
@@ -29,7 +30,7 @@ LAYOUT = f">Q{WORKERS_MAX}Q"
 """A counter: the sum, and the share of each worker."""
 
 FUA = 0x08
-"""Bit of the second byte of a CDB: on stable storage before it is answered."""
+"""Bit of the second byte of a CDB: the write is on stable storage before its response."""
 
 
 def read_16(lba: int, blocks: int) -> bytes:
@@ -117,7 +118,7 @@ class Worker(threading.Thread):
         return answer.data
 
     def _find_designator(self) -> bytes:
-        """The NAA designator of the unit, as EXTENDED COPY names it (VPD page 83h)."""
+        """Returns the NAA designator of the unit, as in EXTENDED COPY (VPD page 83h)."""
         page = self._require(struct.pack(">BBBHB", 0x12, 1, 0x83, 1024, 0), expected=1024)
         at, end = 4, 4 + int.from_bytes(page[2:4], "big")
         while at + 4 <= end:

@@ -1,4 +1,5 @@
-"""``python3 -m proof.requests``: random requests over the control socket, about things that are there; the server outlives them all."""
+"""``python3 -m proof.requests``: random requests over the control socket, about existing objects; the server
+survives them all."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class RequestsTally(Tally):
 
 
 class RequestsProof:
-    """One server, which is ready, and several administrators."""
+    """One running server, and several administrators."""
 
     def __init__(self, server: Bulkhead, seconds: float, workers: int, seed: int):
         self._server = server
@@ -110,7 +110,7 @@ class RequestsProof:
                     self.tally.asked[outcome] += 1
 
     def _note(self, text: str) -> int:
-        """Adds a line to the journal; its number."""
+        """Adds a line to the journal; returns its number."""
         with self._lock:
             self._noted += 1
             self._journal.write(f"{self._noted} {time.monotonic() - self._begun:.4f} {text}\n")

@@ -56,7 +56,7 @@ LEFT_OUT = {("pool", "export"), ("pool", "close"), ("pool", "destroy"), ("transf
 
 
 class Words:
-    """A stream of requests; the same for a seed."""
+    """A stream of requests, determined by a seed."""
 
     def __init__(self, schemas: dict[str, Any], disks: list[Path], seed: int):
         self._schemas = schemas
@@ -66,7 +66,7 @@ class Words:
         self._nouns = [(branches[noun], weight) for noun, weight in WEIGHTS.items()]
 
     def request(self) -> dict[str, Any]:
-        """The next one."""
+        """Returns the next request."""
         nouns, weights = zip(*self._nouns)
         while True:
             request = self._make(self._random.choices(nouns, weights)[0], "", 0)
@@ -127,6 +127,6 @@ class Words:
 
 
 def name_of(request: dict[str, Any]) -> tuple[str, str]:
-    """Noun and verb."""
+    """Returns noun and verb."""
     noun, inner = next(iter(request.items()))
     return noun, inner if isinstance(inner, str) else next(iter(inner), "")

@@ -1,4 +1,4 @@
-"""``python3 -m proof.rollback``: volumes are rolled back under load, and killed in the middle of it."""
+"""``python3 -m proof.rollback``: volumes are rolled back under load, with kills in the middle of it."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ class Write:
     answered: float = NEVER
     asked: float = 0.0
     refused: bool = False
-    """Answered, but not done: a unit attention came first."""
+    """Completed without effect, because of a unit attention."""
 
 
 @dataclass
 class Cells:
-    """The cells of one volume; at most one write of a cell is under way at a time."""
+    """The cells of one volume; at most one write of a cell is pending."""
 
     tag: int
     count: int
@@ -38,18 +38,18 @@ class Cells:
         self.now = [0] * self.count
 
     def begin(self, cell: int, asked: float) -> tuple[Write, bytearray]:
-        """A new write of ``cell``, and its data."""
+        """Starts a new write of ``cell``; returns it, and its data."""
         self.sequence += 1
         write = Write(self.sequence, asked=asked)
         self.writes.setdefault(cell, []).append(write)
         return write, pattern.sectors(self.tag, write.sequence, cell * SECTORS, SECTORS)
 
     def done(self, cell: int) -> list[Write]:
-        """The writes of ``cell`` that may have had an effect."""
+        """Returns the writes of ``cell`` that may have had an effect."""
         return [write for write in self.writes.get(cell, []) if not write.refused]
 
     def read_back(self, data: bytes) -> list[int]:
-        """The sequence number in each cell; ``pattern.TORN`` for a cell that is a mix."""
+        """Returns the sequence number in each cell; ``pattern.TORN`` for a mixed cell."""
         sectors = pattern.read_back(self.tag, 0, data)
         cells = [set(sectors[at : at + SECTORS]) for at in range(0, len(sectors), SECTORS)]
         return [found.pop() if len(found) == 1 else pattern.TORN for found in cells]
@@ -64,7 +64,7 @@ class Cells:
         return later | {before[-1].sequence if before else self.now[cell]}
 
     def wrong_if_gone(self, found: list[int], started: float, ended: float) -> list[int]:
-        """Cells that contradict "it was rolled back between ``started`` and ``ended``"."""
+        """Returns the cells that contradict "it was rolled back between ``started`` and ``ended``"."""
         return [cell for cell in range(self.count) if found[cell] not in self._if_gone(cell, started, ended)]
 
     def _if_gone(self, cell: int, started: float, ended: float) -> set[int]:

@@ -26,10 +26,10 @@ DATASET = f"{POOL}/{VOLUME.name}"
 MEDIUM_MAY_HAVE_CHANGED = 0x2800
 LOAD_SECONDS = (0.05, 0.4)
 IN_FLIGHT = 16
-"""Writes under way for each client."""
+"""Pending writes of each client."""
 
 KILLED = 0.5
-"""Share of rounds that are killed in the middle."""
+"""Share of rounds with a kill in the middle."""
 
 QUIET = 0.3
 """Share of the killed rounds without load: then the contents are exactly the old or the new ones."""
@@ -66,7 +66,7 @@ class RollbackTally(Tally):
 
 
 class RollbackProof:
-    """Runs the rounds against one server, which is ready."""
+    """Runs the rounds against one running server."""
 
     def __init__(self, server: Bulkhead):
         self._server = server
@@ -77,7 +77,7 @@ class RollbackProof:
         self.tally = RollbackTally()
 
     def run(self, rounds: int, seed: int) -> RollbackTally:
-        """All rounds; stops at the first complaint."""
+        """Runs all rounds; stops at the first complaint."""
         tally = self.tally
         self._connect()
         with ThreadPoolExecutor(1) as pool:

@@ -1,1 +1,1 @@
-"""The servers under judgement: ours, and the peers that Debian ships, behind one interface."""
+"""The servers under test: ours, and the peers that Debian ships, behind one interface."""

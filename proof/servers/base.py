@@ -24,7 +24,7 @@ class VolumeSpec:
     block_size: int = 16384
     properties: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
-    """Exported for reading only. Peers ignore it."""
+    """Exported read-only. Peers ignore it."""
     is_file: bool = False
     """The volume is a file in a file system of its own: it is available over NFS only. Peers have none."""
 
@@ -39,7 +39,7 @@ class Server(ABC):
 
     name: str
     programs: tuple[str, ...] = ()
-    """Of other packages, without which it cannot be started."""
+    """Commands of other packages, without which it cannot be started."""
     children: list[Child]
 
     def __init__(self, scratch: Path, volumes: list[VolumeSpec]):
@@ -59,20 +59,20 @@ class Server(ABC):
         """Returns when every volume is served."""
 
     def iscsi(self, volume: str) -> IscsiAddress | None:
-        """Where the volume is for iSCSI, if at all."""
+        """The volume's iSCSI address, if it has one."""
         return None
 
     def iscsi_portals(self, volume: str) -> list[IscsiAddress]:
-        """The volume through each portal."""
+        """The addresses of the volume, one per portal."""
         address = self.iscsi(volume)
         return [address] if address else []
 
     def nbd(self, volume: str) -> NbdAddress | None:
-        """Where the volume is for NBD, if at all."""
+        """The volume's NBD address, if it has one."""
         return None
 
     def nfs(self, volume: str) -> NfsAddress | None:
-        """Where the file is for NFS, if at all."""
+        """The file's NFS address, if it has one."""
         return None
 
     def kill(self) -> None:

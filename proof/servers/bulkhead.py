@@ -42,7 +42,7 @@ DRAINED = b"X_BULKHEAD_PROOF=drained"
 
 
 def program() -> Path:
-    """The binary under judgement: ``$BULKHEAD`` or the release build."""
+    """The binary under test: ``$BULKHEAD`` or the release build."""
     path = Path(os.environ.get("BULKHEAD", REPOSITORY / "target/release/bulkhead"))
     if not path.is_file():
         raise ProofError(f"{path} is not there: run `make build` first, or set BULKHEAD")
@@ -153,7 +153,7 @@ class Bulkhead(Server):
         return checked([self.program, *words], COMMAND_SECONDS, env=self._env)
 
     def say_nothing(self) -> None:
-        """Stops telling the commands."""
+        """Stops printing the commands."""
         self._say = None
 
     def try_command(self, *words: str, seconds: float = COMMAND_SECONDS) -> Outcome:
@@ -215,7 +215,7 @@ class Bulkhead(Server):
         self.children = [Child("bulkhead pool-server", argv, log, {**self._env, "NOTIFY_SOCKET": self._ready.path})]
 
     def _nfs_option(self) -> list[str]:
-        """Older programs, which proofs compare with, do not have it."""
+        """Older binaries, which proofs compare with, do not have it."""
         return ["--nfs", f"127.0.0.1:{self._nfs_port}"] if any(volume.is_file for volume in self.volumes) else []
 
     def wait_ready(self) -> None:
@@ -250,13 +250,13 @@ class Bulkhead(Server):
         return document
 
     def audit(self) -> str:
-        """Every block read and every checksum verified by stock ``zdb``, and the space accounted for."""
+        """Stock ``zdb`` reads every block, verifies every checksum, and accounts for the space."""
         outcome = run(["zdb", "-e", "-p", self.directory, "-bcc", POOL], ZDB_SECONDS)
         return zdb_findings(outcome)
 
 
 def write_out(file: BinaryIO) -> None:
-    """Fills a new file with zeroes up to its size: the host's file system then has its blocks already."""
+    """Fills a new file with zeroes up to its size, so that the host's file system has allocated its blocks."""
     size, zeroes = os.fstat(file.fileno()).st_size, bytes(8 << 20)
     for at in range(0, size, len(zeroes)):
         os.pwrite(file.fileno(), zeroes[: size - at], at)
@@ -278,7 +278,7 @@ CONFIRM = "--missing-devices-are-not-newer"
 
 
 class MirrorFaults(legs.LegFaults):
-    """Harms one leg of the mirror for some rounds, heals it by scrubs, then harms the other."""
+    """Damages one leg of the mirror for some rounds, repairs it by scrubs, then damages the other."""
 
     ROUNDS_A_LEG = 3
 

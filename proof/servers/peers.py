@@ -28,7 +28,7 @@ class _FileServer(Server):
 
 
 class Tgt(_FileServer):
-    """tgtd: the iSCSI target in user space that Debian ships. One target, one LUN a volume."""
+    """tgtd: the iSCSI target in user space that Debian ships. One target, one LUN per volume."""
 
     name = "tgt"
     programs = ("tgtd", "tgtadm")
@@ -66,7 +66,7 @@ class Tgt(_FileServer):
         return IscsiAddress(f"127.0.0.1:{self.port}", self.target, lun)
 
     def stop(self) -> None:
-        # tgtd ignores SIGTERM; its file is written through the page cache, which survives.
+        # tgtd ignores SIGTERM; its file is written through the page cache, which survives the kill.
         self.kill()
 
     def kill(self) -> None:
@@ -76,7 +76,7 @@ class Tgt(_FileServer):
 
 
 class _NbdFileServer(_FileServer):
-    """A process a volume, each on its own port."""
+    """One process per volume, each on its own port."""
 
     def __init__(self, scratch: Path, volumes: list[VolumeSpec]):
         super().__init__(scratch, volumes)
@@ -126,7 +126,7 @@ class QemuNbd(_NbdFileServer):
 
 
 class Peers(Server):
-    """tgt and nbdkit on the same files: lets the crash proof judge itself without our server."""
+    """tgt and nbdkit on the same files, to test the crash proof itself without our server."""
 
     name = "tgt + nbdkit"
 
@@ -163,7 +163,7 @@ class Peers(Server):
 
 
 class _OnePlace(_NbdFileServer):
-    """One volume on a file or block device that is there."""
+    """One volume on an existing file or block device."""
 
     def __init__(self, scratch: Path, volume: VolumeSpec, place: Path):
         super().__init__(scratch, [volume])

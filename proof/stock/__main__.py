@@ -24,7 +24,7 @@ NETWORK = "10.77.1.0/24"
 SIZE = "16M"
 FAULTS = ("move", "active-power")
 CALM_WRITES = 30
-"""Before each fault, so that it finds everybody at work."""
+"""Before each fault, so that all clients are active."""
 WORK_SECONDS = 120.0
 
 

@@ -14,10 +14,10 @@ from proof.runtime import ProofError, at_exit
 PROMPT = b"qemu-io> "
 BLOCK = 4096
 SLOTS = 64
-"""The writes go round over so many blocks."""
+"""Number of blocks that the writes cycle through."""
 PATTERNS = 251
 PACE_SECONDS = 0.01
-"""Between two writes: the pauses are measured, not the speed."""
+"""Pause between two writes: the pauses of the appliance are measured, not the speed."""
 ANSWER_SECONDS = 150.0
 
 
@@ -53,7 +53,7 @@ class StockClient:
         return longest
 
     def wait_writes(self, count: int, seconds: float) -> None:
-        """Returns after so many more writes were answered."""
+        """Returns after this many further acknowledged writes."""
         goal, deadline = self.writes + count, time.monotonic() + seconds
         while self.writes < goal:
             self._complain()

@@ -1,4 +1,4 @@
-"""The counters of the kernel and of fio, and the choice of points, without a disk that is measured."""
+"""The counters of the kernel and of fio, and the choice of points, without a disk measurement."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class CountersTest(unittest.TestCase):
                 parse_fio(told)
 
     def test_the_page_cache_of_a_file_is_counted_and_dropped(self) -> None:
-        # On a real disk: memory file systems are page cache, and nothing else.
+        # On a real disk: files in memory file systems are page cache only.
         with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
             file = Path(folder) / "data"
             file.write_bytes(os.urandom(1 << 20))

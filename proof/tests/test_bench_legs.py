@@ -24,7 +24,7 @@ def _echo(listener: socket.socket) -> None:
 
 
 class RelayTest(unittest.TestCase):
-    """Connections that are passed on later."""
+    """Connections that are relayed with a delay."""
 
     def test_all_bytes_arrive_in_order_and_none_too_early(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ class RelayTest(unittest.TestCase):
 
 
 class ChosenTest(unittest.TestCase):
-    """Words that choose points."""
+    """Strings that select points."""
 
     def test_one_word_chooses_all_points_of_legs_and_another_some(self) -> None:
         self.assertEqual(legs.chosen("legs"), list(legs.POINTS))

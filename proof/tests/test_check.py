@@ -1,4 +1,4 @@
-"""Of :mod:`proof.check`: a failed step stops nothing, and a change leads to its crates and steps."""
+"""Tests of :mod:`proof.check`: a failed step does not stop the run, and a change selects its crates and steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drills' initiators hide lost paths, and nothing else: each thing that they must see has a test here."""
+"""The drills' initiators hide lost paths, and nothing else: each fault that they must report has a test here."""
 
 import io
 import random
@@ -21,7 +21,7 @@ SIZE = 1 << 20
 
 
 class Clock(Events):
-    """Events of a clock that a test sets."""
+    """Events with a clock that a test sets."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -375,7 +375,7 @@ class FileInitiatorTest(unittest.TestCase):
         flush = self.initiator._ledger.flush_issued()  # type: ignore[union-attr]
         self.assertEqual(flush.covered, [], "a verified operation needs no flush")
         with mock.patch.object(self.initiator._rng, "random", lambda: 0.99):
-            # Writes alone, none of them forced.
+            # Only writes, none of them forced.
             self.turns(0.2)
         client = self.ways[0].client
         assert isinstance(client, MemoryNfs)
@@ -392,7 +392,7 @@ class FileInitiatorTest(unittest.TestCase):
         self.verified()
         before = bytes(self.share.contents)
         with mock.patch.object(self.initiator._rng, "random", lambda: 0.99):
-            # Writes alone, none of them forced.
+            # Only writes, none of them forced.
             self.turns(0.2)
         self.assertNotEqual(bytes(self.share.contents), before)
         self.share.contents[:], self.share.verifier = before, verifier
@@ -400,7 +400,7 @@ class FileInitiatorTest(unittest.TestCase):
             assert isinstance(way.client, MemoryNfs)
             way.client.is_lost = True
         with mock.patch.object(self.initiator._rng, "random", lambda: 0.2):
-            # Reads alone.
+            # Only reads.
             self.turns(3)
 
     def test_reads_may_miss_what_another_server_answered_and_nobody_committed(self) -> None:

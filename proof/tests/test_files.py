@@ -23,7 +23,7 @@ SHORT = Change(("write", b"/file", 0, ATOMIC_BYTES, TOKEN))
 
 class JudgeTest(unittest.TestCase):
     def place(self, since: list[Change], after: Model, by_kernel: bool = False) -> int | None:
-        """After how many changes the judge finds that this is; none: it is like nothing that may be."""
+        """Returns the number of changes that the judge finds; none: no possible state matches."""
 
         def read(path: str, size: int) -> bytes:
             return bytes(after.objects[after.paths()[path]].data[:size])

@@ -1,4 +1,4 @@
-"""The suite's report is counted honestly, with the words that Debian's tool really prints."""
+"""The parser of the suite's report, tested with the output of Debian's tool."""
 
 import unittest
 

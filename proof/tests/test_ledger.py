@@ -1,4 +1,4 @@
-"""The judge of the crash proof must be able to say no: each broken promise has a test here."""
+"""The judge of the crash proof must detect failures: each kind of broken promise has a test here."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The guest's kernel log is judged by its words: lost paths are expected where paths are cut, lost data never."""
+"""The guest's kernel log is judged by patterns: lost paths are expected where paths are cut, lost data never."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""The pattern names each sector's write, and finds every tear."""
+"""The pattern identifies each sector's write, and detects every tear."""
 
 import unittest
 

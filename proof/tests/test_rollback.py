@@ -1,4 +1,4 @@
-"""The rollback proof judges: contents that are a mix of old and new are found."""
+"""The rollback proof detects contents that are a mix of old and new."""
 
 import unittest
 
@@ -6,7 +6,8 @@ from proof.rollback.cells import Cells
 
 
 def cells() -> Cells:
-    """Three cells that the snapshot has as 1, 2, 3; the first two were written before the rollback began, at 10."""
+    """Returns three cells that the snapshot has as 1, 2, 3; the first two were written before the rollback started,
+    at 10."""
     made = Cells(1, 3)
     made.sequence = 3
     made.now = [1, 2, 3]

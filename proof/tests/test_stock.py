@@ -1,4 +1,4 @@
-"""The stock client's feeder sees a failed write and a forgotten one."""
+"""The stock client's feeder detects a failed write and a lost one."""
 
 import tempfile
 import unittest
