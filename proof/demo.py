@@ -58,7 +58,7 @@ MEANINGS = {
 
 TITLES = {
     "move": "While they write, the pool is handed over: `bulkhead pool move`",
-    "active-power": "While they write, the power of the head that serves is pulled",
+    "active-power": "While they write, the power of the serving head is pulled",
 }
 
 ROUND = re.compile(r"(?P<drill>\S+) \(seed \d+\): (?P<fault>.*); pause (?P<pause>[0-9.]+) s(?:, (?P<steps>.*))?")
@@ -138,7 +138,7 @@ def _tell_line(story: Story, line: str) -> None:
         story.tell(line)
     elif line.startswith("wait "):
         story.tell(line)
-        story.step("Stock initiators begin to write numbered blocks over iSCSI and NBD, a client of NFS to a file that it has locked, and do not stop")
+        story.step("Stock initiators write numbered blocks over iSCSI and NBD, and a client of NFS to a file that it has locked, until the end")
     elif "broken" in line:
         story.tell(line.strip())
 
@@ -194,7 +194,7 @@ def main(argv: list[str]) -> int:
         print("\nThis host cannot run two heads:")
         for words in missing:
             print(f" * {words}")
-        print("So this is the story of one head, without a takeover:")
+        print("So this is the demo of one head, without a takeover:")
         return demo_single.main(argv)
     story.sum_up(time.monotonic() - started)
     return 0

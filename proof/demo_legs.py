@@ -184,7 +184,7 @@ def _runs(blocks: list[int]) -> list[tuple[int, int]]:
 
 
 def _power_pulled(story: Story, lab: LegsLab, blocks: Blocks) -> tuple[str, str]:
-    story.step("While the client writes, the power of the head that serves is pulled")
+    story.step("While the client writes, the power of the serving head is pulled")
     before = lab.serving()
     writer = blocks.begin(0, 64)
     assert writer.stdout is not None
@@ -219,7 +219,7 @@ def _leg_away_and_back(story: Story, lab: LegsLab, blocks: Blocks, serving: str,
     runtime.wait_until(f"the legs of {other} are whole", lambda: _whole(lab, serving), RETURN_SECONDS, 0.5)
     scan = re.search(r"resilver finished, 100%, (\S+) repaired", lab.on(serving, "bulkhead", "status", POOL))
     if not scan:
-        raise ProofError("nothing was copied to the legs that came back")
+        raise ProofError("no data was copied to the returned legs")
     story.keep(f"{count}M were written during the outage; {scan[1]} were copied when the legs returned")
 
 

@@ -117,7 +117,7 @@ def main(argv: list[str]) -> int:
         images = [VolumeSpec("vm-disk", 48 * MEBIBYTE), VolumeSpec("archive", 48 * MEBIBYTE, 131072, (("compression", "zstd"),))]
         pad = [VolumeSpec("scratchpad", 32 * MEBIBYTE)]
         server = Bulkhead(scratch, images + pad + volumes_for_crash()[:2], say=story.tell)
-        story.step("Two empty files become a mirrored pool, its volumes are offered over iSCSI and NBD")
+        story.step("Two empty files become a mirrored pool, its volumes are exported over iSCSI and NBD")
         server.prepare()
         server.say_nothing()
         story.step("One process serves the pool: no kernel module, loopback only")

@@ -21,7 +21,7 @@ def leave_the_machines_network() -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
-        raise ProofError(f"no network namespace can be made: {os.strerror(ctypes.get_errno())}")
+        raise ProofError(f"no network namespace can be created: {os.strerror(ctypes.get_errno())}")
     checked(["ip", "link", "set", "lo", "up"], COMMAND_SECONDS)
 
 

@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         nobody = Web(port)
         refusals = [nobody.ask("GET", path) for path in ("/session", "/overview")]
         if any(status != 401 or not document["no_users"] for status, document in refusals):
-            raise ProofError("a head without users does not say so")
+            raise ProofError("a head without users does not report that")
         head.add_users()
         place = checks.Place(head, port, nobody, {name: Web(port) for name in USERS}, validator)
         for name, web in place.users.items():
@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
         started = time.monotonic()
         requests_made_of_the_document(folder, validator)
-        print(f"ok  requests made of the document  {time.monotonic() - started:.1f} s")
+        print(f"ok  requests generated from the document  {time.monotonic() - started:.1f} s")
     done = len(checks.CHECKS) + 2
     # Last, because this process leaves the host's network namespace for it.
     if (probe := run(["unshare", "--net", "true"], PROBE_SECONDS)).ok:

@@ -106,7 +106,7 @@ def everything_a_pool_can_be_asked(place: Place) -> None:
     expect((428, "needs_confirmation"), ask(anna, destroy), "no name")
     expect((428, "needs_confirmation"), ask(anna, destroy, confirm="another"), "another name")
     expect((200, "done"), ask(anna, destroy, confirm=f"{VOLUME}@one"), "the name")
-    expect((400, "usage"), ask(anna, {"volume": "explode"}), "a request that there is not")
+    expect((400, "usage"), ask(anna, {"volume": "explode"}), "an unknown request")
     scrub = {"request": {"pool": {"scrub": {"action": "start", "wait": True}}}, "background": True}
     status, operation = otto.ask("POST", "/pools/tank/requests", scrub)
     expect(200, status, "a scrub in the background")
@@ -153,7 +153,7 @@ def what_an_operator_does_not_decide(place: Place) -> None:
         expect(denied, ask(otto, "pool", "attach", existing=disk, new=path, overwrite=False), f"{path} is attached")
     expect(True, ask(otto, "pool", "attach", existing=disk, new="/dev/null", overwrite=False)[0] >= 400, "/dev/null is attached")
     expect(denied, ask(otto, "key", "load", name=VOLUME, location="file:///dev/watchdog", key=None), "a key is read from a device")
-    expect(denied, _kind(otto.ask("POST", "/appliance/check", {"text": "x"})), "an operator has a file checked")
+    expect(denied, _kind(otto.ask("POST", "/appliance/check", {"text": "x"})), "an operator checks a file")
     written = [entry.get("details") or "" for entry in anna.ask("GET", "/audit?limit=100")[1]]
     expect(True, any("tank/copy: bulkhead:replicate" in details for details in written), f"the audit log: {written}")
     for name in ("tank/wide", "tank/closed"):
@@ -172,7 +172,7 @@ def the_stream(place: Place) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while not {"overview", "metrics", "event"} <= set(seen):
             if time.monotonic() > deadline:
-                raise ProofError(f"the stream brought only {sorted(seen)}")
+                raise ProofError(f"the stream sent only {sorted(seen)}")
             line = lines.readline().strip()
             if line.startswith("event:"):
                 name = line.removeprefix("event:").strip()
@@ -278,7 +278,7 @@ def hostile_clients(place: Place) -> None:
     expect((401, 429), (statuses[0], statuses[-1]), f"wrong passwords: {statuses}")
     expect(200, Web(place.port).log_in("anna", PASSWORD), "anna logs in from elsewhere while passwords are guessed")
     flooder = Web(place.port, source=FLOODER)
-    wait_until("a flood is turned away", lambda: 429 in _flood(place.port), WAIT_SECONDS)
+    wait_until("a flood is refused", lambda: 429 in _flood(place.port), WAIT_SECONDS)
     expect(True, is_served(), "other clients are served during it")
     wait_until("the flooder is served again", lambda: flooder.raw("GET", "/api/v1/session")[0] != 429, WAIT_SECONDS, 0.2)
 

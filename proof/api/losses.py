@@ -69,7 +69,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
 
     listens = LISTENS.search(head.command("status", "tank", "--json"))
     if not listens:
-        raise ProofError("the server does not say where it listens")
+        raise ProofError("the server does not log its address")
     nbd = int(listens[1])
     far, near = (Neighbour(name, f"10.78.{net}.1", f"10.78.{net}.2", folder) for name, net in (("far", 1), ("near", 2)))
     heavy, light = ["--bs=16k", "--iodepth=4"], ["--bs=4k", "--thinktime=500000"]
@@ -88,7 +88,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
         return sum(counts(far.address).values()) > before
 
     if not any(has_lost() for _ in range(PULLS_MAX)):
-        raise ProofError(f"the cable of {far.address} was pulled {PULLS_MAX} times, and nothing more is counted as lost: {counts(far.address)}")
+        raise ProofError(f"the cable of {far.address} was pulled {PULLS_MAX} times, but no further loss is counted: {counts(far.address)}")
     if any(counts(near.address).values()):
         raise ProofError(f"a client without a pulled cable lost {counts(near.address)}")
     for child in children:
@@ -99,7 +99,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
     time.sleep(LOOK_SECONDS)
     gone = counts(far.address)
     if any(gone.get(reason, 0) < count for reason, count in last.items()):
-        raise ProofError(f"the counters of a client that is gone were {last}, and are {gone}")
+        raise ProofError(f"the counters of a disconnected client were {last}, and are {gone}")
     print(f"    the far client lost {gone}, {before} packets of them with its cable plugged in, the near one {counts(near.address)}")
     for neighbour in (far, near):
         neighbour.end()

@@ -90,7 +90,7 @@ def what_another_head_serves(program: Path, folder: Path) -> None:
         status, _ = anna.ask("POST", "/pools/tank/volumes", {**volume, "exist_ok": True})
         return status == 200
 
-    wait_until("the left head has the right one make a volume", is_made, WAIT_SECONDS, 0.5)
+    wait_until("the left head forwards the creation of a volume to the right one", is_made, WAIT_SECONDS, 0.5)
     entries = [json.loads(line) for line in (right.folder / "head/audit.log").read_text().splitlines()]
     if ("anna", "volume.create", "done") not in {(entry["who"], entry["what"], entry["outcome"]) for entry in entries}:
         raise ProofError(f"the right head's audit log does not name anna: {entries}")

@@ -187,7 +187,7 @@ class Bench:
         home, away = (after[disk] - before[disk] for disk in ("11", "22"))
         if home == 0:
             raise ProofError("no read reached a leg: the cache is too large for this measurement")
-        beside = f"{home} reads of the own leg, {away} of the other head's, for {done.operations} of the client"
+        beside = f"{home} reads of the head's own leg, {away} of the other head's, for {done.operations} of the client"
         self._add(READS, "reads that left the head", float(away), beside, "= 0", away == 0)
 
     def _return(self, pair: Machines) -> None:

@@ -174,7 +174,7 @@ class Run:
             timer.start()
             try:
                 if process.stdout.readline() != "filled\n":
-                    raise ProofError(f"{point.name}: the files were not made on {server.name}")
+                    raise ProofError(f"{point.name}: the files were not created on {server.name}")
                 self._settle(server)
                 before = server.cpu_seconds()
                 print("go", file=process.stdin, flush=True)

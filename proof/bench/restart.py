@@ -84,7 +84,7 @@ def logged_ms(log: str, event: str) -> float:
     """Returns the time of an event in the server's log."""
     match = re.search(rf"INFO {event}\b.*\bafter_ms=(\d+)", log)
     if not match:
-        raise ProofError(f"the server's log does not tell when: {event}")
+        raise ProofError(f"the server's log has no time of: {event}")
     return float(match[1])
 
 

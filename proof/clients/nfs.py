@@ -61,7 +61,7 @@ class StatusError(ClientError):
     """An operation with an error reply."""
 
     def __init__(self, operation: int, status: int):
-        super().__init__(f"operation {operation} of NFS was answered with status {status}")
+        super().__init__(f"operation {operation} of NFS returned status {status}")
         self.operation = operation
         self.status = status
 
@@ -487,7 +487,7 @@ class NfsClient(Client):
             except StatusError as refused:
                 if refused.status not in (NO_GRACE, RECLAIM_BAD, STALE, DENIED):
                     raise
-                who.lost.append(f"{b'/'.join(path).decode()} is not given back: {refused}")
+                who.lost.append(f"{b'/'.join(path).decode()} cannot be reclaimed: {refused}")
         try:
             yield [(RECLAIM_COMPLETE, u32(0))]
         except StatusError as refused:
@@ -527,7 +527,7 @@ class NfsClient(Client):
         self._connection.call(operations, lambda answer: self._step(lambda: self._steps.send(answer)), refused)
 
     def _failed_to_start(self, operation: int, status: int) -> None:
-        self._connection.last_error = f"operation {operation} was answered with status {status}"
+        self._connection.last_error = f"operation {operation} returned status {status}"
         self._connection.close()
         self._started(False)
 
@@ -581,7 +581,7 @@ class NfsClient(Client):
                 self._again(lambda: self._connection.call(operations, done, failed))
                 return
             self.in_flight -= 1
-            words = f"operation {number} was answered with status {status}"
+            words = f"operation {number} returned status {status}"
             if status in (BADSESSION, DEADSESSION):
                 # Another server: connect again, and reclaim the open files.
                 self._connection.last_error = words
@@ -615,7 +615,7 @@ class NfsClient(Client):
         def answered(reader: Reader) -> None:
             count, how, self.verifier = reader.u32(), reader.u32(), reader.fixed(8)
             if forced and how != FILE_SYNC:
-                raise ClientError(f"{self.name}: a durable write was answered as one that is not")
+                raise ClientError(f"{self.name}: the reply to a durable write reports an unstable one")
             if count == len(data):
                 done(True)
             else:

@@ -102,7 +102,7 @@ def _unexpected_skips(results: list[Result]) -> int:
     skipped = [result for result in results if result.verdict is Verdict.SKIPPED]
     by_reason: dict[str, list[Result]] = {}
     for result in skipped:
-        reason = iscsi_test_cu.why_accepted(result) or f"NOT ACCEPTED, we claim to support it: {result.words}"
+        reason = iscsi_test_cu.why_accepted(result) or f"NOT ACCEPTED, the feature is supported: {result.words}"
         by_reason.setdefault(reason, []).append(result)
     for reason, results in by_reason.items():
         print(f"  {len(results)} {reason}: {', '.join(result.name for result in results)}")

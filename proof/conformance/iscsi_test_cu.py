@@ -99,7 +99,7 @@ def _run(family: str, wanted: str, tests: list[str], urls: list[str]) -> list[Re
     outcome = run(argv, FAMILY_SECONDS)
     results = list(parse(family, outcome.output))
     seen = {result.name for result in results}
-    how = f"time-out after {FAMILY_SECONDS:g} s" if outcome.status is None else f"the tool ended with {outcome.status}"
+    how = f"time-out after {FAMILY_SECONDS:g} s" if outcome.status is None else f"the tool exited with {outcome.status}"
     missing = [f"{family}.{test}" for test in tests if f"{family}.{test}" not in seen]
     if missing and outcome.status is not None and not results:
         how += f": {outcome.output.strip()[-300:]}"

@@ -12,12 +12,12 @@ from proof.servers.peers import Peers
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = rounds.options("crash", "Kill -9 at random moments; nothing acknowledged may be lost.")
+    parser = rounds.options("crash", "Kill -9 at random times; no acknowledged write may be lost.")
     parser.add_argument("--server", choices=("bulkhead", "peers"), default="bulkhead", help="peers: tgt and nbdkit, to judge the proof itself")
     parser.add_argument("--legs-fault", choices=("none", "eio", "flush", "corrupt", "truncate", "mix"), default="none")
-    parser.add_argument("--one-file", action="store_true", help="a pool of one file, which writes its intent log another way than a mirror")
+    parser.add_argument("--one-file", action="store_true", help="a pool of one file, which writes its intent log differently from a mirror")
     parser.add_argument("--encrypted", action="store_true", help="volumes with keys, from a file")
-    parser.add_argument("--nfs", action="store_true", help="a file of a file system, too, by clients of NFS")
+    parser.add_argument("--nfs", action="store_true", help="also a file of a file system, by clients of NFS")
     parser.add_argument("--audit-every", type=int, default=50, help="rounds between two checks by zdb")
     arguments = parser.parse_args(argv)
     if arguments.one_file and arguments.legs_fault != "none":

@@ -145,16 +145,16 @@ class CrashProof:
         for child in self._server.children:
             if not child.alive():
                 workload.drain_dead()
-                raise ProofError(f"{child.name} died by itself under load")
+                raise ProofError(f"{child.name} exited by itself under load")
         for volume in self._volumes:
             for client in volume.clients:
                 if client.dead:
-                    raise ProofError(f"{client.name}: dropped by a living server: {client.last_error}")
+                    raise ProofError(f"{client.name}: dropped by a running server: {client.last_error}")
 
     def _stop_politely(self, workload: Workload) -> None:
         """After a clean stop all acknowledged data is durable."""
         if not workload.drain(DRAIN_SECONDS):
-            self._tally.complaints.append(f"requests not answered within {DRAIN_SECONDS:g} s")
+            self._tally.complaints.append(f"requests without a reply within {DRAIN_SECONDS:g} s")
         for volume in self._volumes:
             volume.ledger.flush_answered(volume.ledger.flush_issued())
             volume.disconnect()

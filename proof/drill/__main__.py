@@ -32,14 +32,14 @@ CALM_RATE = 20.0
 
 def _arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m proof.drill", description=__doc__)
-    parser.add_argument("--iscsi", metavar="HOST:PORT[,HOST:PORT]/TARGET/LUN", help="a unit, with all ways to it")
-    parser.add_argument("--nbd", metavar="URI[,URI]", help="an export, with all ways to it")
-    parser.add_argument("--nfs", metavar="URI[,URI]", help="a file, with all ways to it")
+    parser.add_argument("--iscsi", metavar="HOST:PORT[,HOST:PORT]/TARGET/LUN", help="a unit, with all paths to it")
+    parser.add_argument("--nbd", metavar="URI[,URI]", help="an export, with all paths to it")
+    parser.add_argument("--nfs", metavar="URI[,URI]", help="a file, with all paths to it")
     parser.add_argument("--initiator", default="iqn.2026-01.org.example:drill")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--depth", type=int, default=Load.depth)
-    parser.add_argument("--rate", type=float, default=Load.rate, help="requests a second and initiator, at most")
-    parser.add_argument("--calm", action="store_true", help="little work: one client of many on a small host")
+    parser.add_argument("--rate", type=float, default=Load.rate, help="maximal requests a second of each initiator")
+    parser.add_argument("--calm", action="store_true", help="low load: one client of many on a small host")
     parser.add_argument("--patient", action="store_true", help="never ping; wait for TCP, as stock clients do")
     arguments = parser.parse_args(words)
     if arguments.calm:

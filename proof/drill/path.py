@@ -136,7 +136,7 @@ class Path:
             self._watch_login(client, now)
         elif self.is_broken:
             # Such as after a logout that the target requested: libiscsi sends no more requests then.
-            self._drop(now, client.last_error or "nothing can be sent")
+            self._drop(now, client.last_error or "the connection accepts no requests")
         else:
             self._watch_answers(client, now)
 

@@ -127,7 +127,7 @@ class Lane:
             tally.in_part += judge.in_part
             return []
         since = [f"{number}: {change.command()[:200]}" for number, change in enumerate(self.since, 1) if self._names(change, complaints)]
-        head = f"{self.dataset} is like no state from the last durable one on; of {len(self.since)} changes since, the one after {place} differs least:"
+        head = f"{self.dataset} matches no state from the last durable one on; of {len(self.since)} changes since, the one after {place} differs least:"
         return [head, *complaints, "changes of the differing names:", *since[-SHOWN:]]
 
     def reader(self, program: Program) -> Read:

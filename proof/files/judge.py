@@ -109,7 +109,7 @@ class Judge:
         wrong = [] if is_gone else _wrong_places(there, [bytes(file.data), *later])
         if len(there) != size or wrong:
             shown = [f"{at}: {there[at : at + CELL]!r}, not {bytes(file.data[at : at + CELL])!r}" for at in (*wrong[:2], *wrong[-2:])]
-            return [f"{path}: {len(there)} bytes of {size}, {len(wrong)} places that nothing has written so", *shown]
+            return [f"{path}: {len(there)} bytes of {size}, {len(wrong)} ranges that match no write", *shown]
         self.in_part |= size != len(file.data)
         file.data[:] = there
         file.mode, file.modified = int(self._found[path].mode, 8), UNTOLD

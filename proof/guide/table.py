@@ -77,7 +77,7 @@ PAGES: dict[str, Page] = {
                  *((f"NVME{number}", f"/srv/disks/n{number}") for number in range(1, 4)), ("OLD", "/srv/disks/d1"), ("NEW", "/srv/disks/d3")),
         elsewhere=(
             ("space:", "an answer"), ("61T are", "an answer"),
-            ("bulkhead pool events tank --follow", "never ends"), ("bulkhead pool replace tank OLD        #", "needs a disk that was changed"),
+            ("bulkhead pool events tank --follow", "never ends"), ("bulkhead pool replace tank OLD        #", "needs a replaced disk"),
             ("bulkhead pool replace-disk tank     ", "needs a bad disk: tests/care.rs"), ("bulkhead pool replace-disk tank --yes", "as above"),
             *((start, "an answer") for start in ("BAD DEVICE", "/dev/loop", "UNUSED DISK", "a new disk needs", "1. ", "2. ", "3. ", "to do it")),
         ),
@@ -108,7 +108,7 @@ PAGES: dict[str, Page] = {
         first=(("bulkhead snapshot send tank/vm0@tuesday --from @monday | ssh other bulkhead", "bulkhead snapshot create tank/vm0@tuesday\n"),),
         elsewhere=(
             ("bulkhead snapshot send tank/vm0@tuesday --from @monday | ssh other zfs", "needs a kernel's ZFS"),
-            ("bulkhead snapshot receive vault/vm0 --resumable <", "needs a stream that was cut: proof.operations"), ("token=", "as above"),
+            ("bulkhead snapshot receive vault/vm0 --resumable <", "needs an interrupted stream: proof.operations"), ("token=", "as above"),
             ("bulkhead snapshot send --resume", "as above"), ("bulkhead snapshot receive vault/vm0 --abort", "as above"),
             ("there$", "needs two appliances: programs/bulkhead/tests/head/replication.rs"), ("here$", "as above"),
         ),

@@ -65,7 +65,7 @@ def half_open_logins(place: Place) -> str:
             open_ones.append(connection)
         started = time.monotonic()
         left = sum(not wire.closed_by_server(one, max(0.1, DROP_SECONDS - (time.monotonic() - started))) for one in open_ones)
-        _expect(left == 0, f"{left} of {HALF_OPEN} half-open connections still there after {DROP_SECONDS:g} s")
+        _expect(left == 0, f"{left} of {HALF_OPEN} half-open connections still open after {DROP_SECONDS:g} s")
         return f"all {HALF_OPEN} dropped within {time.monotonic() - started:.0f} s"
 
 
@@ -149,7 +149,7 @@ def wrong_digests(place: Place) -> str:
     """Header digests that do not match: the target closes the connection (RFC 7143, 7.7)."""
     session = wire.login(place.iscsi_port, place.target, INITIATOR, 901, HeaderDigest="CRC32C")
     session.sendall(wire.read_command(1, 1) + b"\xde\xad\xbe\xef")
-    _expect(wire.closed_by_server(session, DROP_SECONDS), "a wrong header digest was not noticed")
+    _expect(wire.closed_by_server(session, DROP_SECONDS), "a wrong header digest was not detected")
     session.close()
     return "connection dropped"
 
@@ -219,7 +219,7 @@ def nbd_huge_lengths(place: Place) -> str:
                 connection.sendall(bytes(4 << 20))
             else:
                 reply = struct.unpack(">IIQ", receive(connection, 16))
-                _expect(reply[1] != 0, f"request {kind} of 4 GiB was answered with success")
+                _expect(reply[1] != 0, f"request {kind} of 4 GiB succeeded")
         connection.close()
     return "each refused"
 

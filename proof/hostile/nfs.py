@@ -155,13 +155,13 @@ class Attacker:
     def introduce(self, owner: bytes) -> tuple[int, int]:
         """Registers a client; returns its id and its next sequence."""
         status, reader = self.alone(nfs.exchange_id(bytes(8), owner))
-        _expect(status == nfs.OK, f"EXCHANGE_ID was answered with {status}")
+        _expect(status == nfs.OK, f"EXCHANGE_ID returned {status}")
         return reader.u64(), reader.u32()
 
     def make_session(self, sequence: int) -> bytes:
         """Creates a session of this client."""
         status, reader = self.alone(create_session(self.client, sequence))
-        _expect(status == nfs.OK, f"CREATE_SESSION was answered with {status}")
+        _expect(status == nfs.OK, f"CREATE_SESSION returned {status}")
         return reader.fixed(16)
 
     def in_session(self, operations: Sequence[Operation], count: int | None = None, *, keep: bool = False) -> bytes:
@@ -197,7 +197,7 @@ class Attacker:
         path = (*self._place.path, self._place.folder())
         made = (nfs.CREATE, u32(2) + opaque(path[-1]) + nfs.attributes(mode=0o777))
         status, _ = self.ask([*nfs.lookups(path[:-1]), made])
-        _expect(status == nfs.OK, f"CREATE was answered with {status}")
+        _expect(status == nfs.OK, f"CREATE returned {status}")
         return path
 
     def open(self, name: bytes, owner: bytes) -> Operation:
@@ -260,7 +260,7 @@ def record_marks(place: NfsPlace) -> str:
         with Attacker(place) as attacker:
             with contextlib.suppress(OSError):
                 attacker.socket.sendall(words)
-            _expect(wire.closed_by_server(attacker.socket, DROP_SECONDS), f"{what}: the connection stays")
+            _expect(wire.closed_by_server(attacker.socket, DROP_SECONDS), f"{what}: the connection stays open")
     with _sockets() as opened:
         for index in range(HALF_OPEN):
             opened.append(wire.connect(place.port, source=place.source))
@@ -330,11 +330,11 @@ def owner_flood(place: NfsPlace) -> str:
             for _ in range(AT_ONCE):
                 attacker.result()
         status, reader = attacker.ask_without_session([_set_client(b"owners")])
-        _expect(status == nfs.OK, f"SETCLIENTID was answered with {status}")
+        _expect(status == nfs.OK, f"SETCLIENTID returned {status}")
         reader.fixed(8)
         client, confirmation = reader.u64(), reader.fixed(8)
         status, _ = attacker.ask_without_session([(SETCLIENTID_CONFIRM, u64(client) + confirmation)])
-        _expect(status == nfs.OK, f"SETCLIENTID_CONFIRM was answered with {status}")
+        _expect(status == nfs.OK, f"SETCLIENTID_CONFIRM returned {status}")
         opened = absent = 0
         for number in range(FLOOD_OWNERS):
             for name, make in ((b"file", True), (b"absent", False)):
@@ -371,7 +371,7 @@ def lock_flood(place: NfsPlace) -> str:
         folder = attacker.folder()
         file = [*nfs.lookups(folder), attacker.open(b"file", b"owner")]
         status, reader = attacker.ask(file)
-        _expect(status == nfs.OK, f"OPEN was answered with {status}")
+        _expect(status == nfs.OK, f"OPEN returned {status}")
         for _ in nfs.lookups(folder):
             reader.fixed(8)
         reader.fixed(8)
@@ -397,7 +397,7 @@ def symlink_bombs(place: NfsPlace) -> str:
             leads = b"/".join([b"link-%d" % ((number + 1) % LINKS)] * 200)[:4000]
             made = u32(5) + opaque(leads) + opaque(b"link-%d" % number) + nfs.attributes(mode=0o777)
             status, _ = attacker.ask([*walk, (nfs.CREATE, made)])
-            _expect(status == nfs.OK, f"a link was answered with {status}")
+            _expect(status == nfs.OK, f"the creation of a link returned {status}")
         through = [(nfs.LOOKUP, opaque(b"link-%d" % number)) for number in range(AT_ONCE - 1 - len(walk))]
         status, _ = attacker.ask([*walk, *through])
         _expect(status != nfs.OK, "a look-up went through a link")
@@ -410,7 +410,7 @@ def symlink_bombs(place: NfsPlace) -> str:
         for _ in range(DEPTH):
             start = [(nfs.PUTFH, opaque(handle))] if handle else walk
             status, reader = attacker.ask([*start, (nfs.CREATE, u32(2) + opaque(b"d") + nfs.attributes(mode=0o777)), (nfs.GETFH, b"")])
-            _expect(status == nfs.OK, f"a directory was answered with {status}")
+            _expect(status == nfs.OK, f"the creation of a directory returned {status}")
             reader.fixed(8 * len(start))
             reader.fixed(8)
             nfs.skip_result(nfs.CREATE, reader)
@@ -427,7 +427,7 @@ def huge_listings(place: NfsPlace) -> str:
         for first in range(0, NAMES, 16):
             made = [step for number in range(first, first + 16) for step in ((nfs.CREATE, u32(2) + opaque(b"name-%d" % number) + nfs.attributes(mode=0)), (LOOKUP_PARENT, b""))]
             status, _ = attacker.ask([*walk, *made])
-            _expect(status == nfs.OK, f"16 directories were answered with {status}")
+            _expect(status == nfs.OK, f"16 directories returned {status}")
         _, reader = attacker.ask([*walk, (nfs.GETFH, b"")])
         reader.fixed(8 * len(walk) + 8)
         handle = reader.opaque()
@@ -463,7 +463,7 @@ def slow_readers(place: NfsPlace) -> str:
         writer = stack.enter_context(Attacker(place, b"writer"))
         for path in files:
             status, _ = writer.ask([*nfs.lookups(path), (nfs.WRITE, nfs.ANONYMOUS + u64(0) + u32(0) + opaque(bytes(1 << 20)))])
-            _expect(status == nfs.OK, f"WRITE was answered with {status}")
+            _expect(status == nfs.OK, f"WRITE returned {status}")
         # The attack works while the well-behaved clients are served: the caller measures them and the memory.
         time.sleep(HOLD_SECONDS)
     return f"{NEVER_READING} clients, {READS_UNREAD} MiB requested by each"
@@ -476,9 +476,9 @@ def writes_behind_reads(place: NfsPlace) -> str:
         walk = nfs.lookups(attackers[0].folder())
         written = (nfs.WRITE, nfs.CURRENT + u64(0) + u32(0) + opaque(bytes(1 << 20)))
         status, reader = attackers[0].ask([*walk, attackers[0].open(b"file", b"owner"), written])
-        _expect(status == nfs.OK, f"WRITE was answered with {status}")
+        _expect(status == nfs.OK, f"WRITE returned {status}")
         status, reader = attackers[0].ask([*walk, (nfs.LOOKUP, opaque(b"file")), (nfs.GETFH, b"")])
-        _expect(status == nfs.OK, f"GETFH was answered with {status}")
+        _expect(status == nfs.OK, f"GETFH returned {status}")
         reader.fixed(8 * len(walk) + 8 + 8)
         handle = opaque(reader.opaque())
         for _ in range(BEHIND_EACH_OTHER):
@@ -499,10 +499,10 @@ ATTACKS = (
     ("NFS compounds with wrong bits", mutations),
     ("NFS records without an end", record_marks),
     ("NFS compounds without an end", endless_compounds),
-    ("NFS clients without number", client_flood),
-    ("NFS 4.0 owners without number", owner_flood),
+    ("NFS clients without limit", client_flood),
+    ("NFS 4.0 owners without limit", owner_flood),
     ("NFS lease hoarders", lease_hoarders),
-    ("NFS locks without number", lock_flood),
+    ("NFS locks without limit", lock_flood),
     ("NFS links in rings", symlink_bombs),
     ("NFS listings of 4 GiB", huge_listings),
     ("NFS clients that never read", slow_readers),

@@ -67,7 +67,7 @@ def _read(path: Path) -> Tally:
 def main(argv: list[str]) -> int:
     """Returns the exit status."""
     parser = rounds.options("legs", __doc__, rounds=48)
-    parser.add_argument("--shape", choices=SHAPES, help="machines of this shape only")
+    parser.add_argument("--shape", choices=SHAPES, help="appliances of this shape only")
     parser.add_argument("--kind", help="faults of this kind only")
     parser.add_argument("--first", type=int, default=1, help="number of the first round")
     parser.add_argument("--tally", type=Path, help=argparse.SUPPRESS)

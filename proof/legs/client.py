@@ -22,7 +22,7 @@ class Client:
         self._socket.connect(str(path))
         self._cookie = 0
         if self._take(18)[:16] != b"NBDMAGICIHAVEOPT":
-            raise OSError("no NBD server greets")
+            raise OSError("no greeting of an NBD server")
         name = export.encode()
         self._socket.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", 1, len(name)) + name)
         self._take(10)
@@ -50,7 +50,7 @@ class Client:
         self._socket.sendall(REQUEST.pack(REQUEST_MAGIC, 0, kind, self._cookie, offset, length) + data)
         magic, error, cookie = struct.unpack(">IIQ", self._take(16))
         if magic != REPLY_MAGIC or cookie != self._cookie:
-            raise OSError("the reply is none to this request")
+            raise OSError("the reply does not match the request")
         if error:
             raise OSError(error, "the server refuses the request")
 

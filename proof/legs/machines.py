@@ -275,7 +275,7 @@ class Machines:
         _memory_file(self.folder / "witness").unlink()
         self._desk.unlink()
         self.start_witness()
-        runtime.wait_until("the witness is at its desk", self._desk.exists, COMMAND_SECONDS)
+        runtime.wait_until("the witness listens", self._desk.exists, COMMAND_SECONDS)
 
     def readmit_witness(self) -> None:
         """Readmits the witness, as an administrator does."""

@@ -297,7 +297,7 @@ class LegsProof:
         self._may_lose_connection = True
         server, self.owner.server = self.owner.server, None
         if server and (status := server.stop()):
-            raise ProofError(f"the server of {self.owner.name} ended with {status}")
+            raise ProofError(f"the server of {self.owner.name} exited with {status}")
         self._end_writer()
 
     def _count_refusal(self, head: Head, refusal: str) -> None:

@@ -46,7 +46,7 @@ class Writer:
     def must_go_on(self, seconds: float) -> None:
         """Blocks until a write that starts after the call is acknowledged."""
         target = self.answered + 2
-        runtime.wait_until("a client's write is answered", lambda: self.answered >= target or self._lost is not None, seconds)
+        runtime.wait_until("a client's write is acknowledged", lambda: self.answered >= target or self._lost is not None, seconds)
         if self._lost:
             raise ProofError(f"the client's connection was lost: {self._lost}")
 

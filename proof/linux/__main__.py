@@ -180,7 +180,7 @@ def _fencing(trial: Trial, machine: Machine) -> None:
     trial.step("two heads, shared disks", fencing.log_in, essential=True)
     trial.step("disks reserved", fencing.claim, expected=refused, essential=True)
     trial.step("taken from a head that still writes", fencing.take_from_the_living, expected=refused, essential=True)
-    trial.step("taken from a frozen head that wakes up", fencing.take_from_the_frozen, expected=refused, essential=True)
+    trial.step("taken from a frozen head that resumes", fencing.take_from_the_frozen, expected=refused, essential=True)
     trial.step("disks given back", fencing.give_back, expected=refused, essential=True)
     trial.step("heads log out", fencing.log_out)
 
@@ -289,7 +289,7 @@ def _foreign_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: 
     records = foreign_records.ForeignRecords(scratch, disk)
     trial.judged("foreign records: we write them", records.leave, essential=True)
     _kernel_replays(trial, Machine(scratch, image, disks=[disk.path]), "foreign records", records.enter, records.kernel_replays)
-    trial.judged("foreign records: we replay them, and it is the same", records.compare)
+    trial.judged("foreign records: we replay them, with the same result", records.compare)
 
 
 def _kernel_replays(trial: Trial, machine: Machine, what: str, enter: Callable[[Machine], str], replays: Callable[[], str]) -> None:

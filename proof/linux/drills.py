@@ -89,7 +89,7 @@ class Drills:
         longest = max(write["clat_ns"]["max"], flush.get("lat_ns", {}).get("max", 0)) / NANOSECONDS
         require(longest < PAUSE_SECONDS_MAX, f"a request took {longest:.1f} s")
         now = self._appliance.settle()
-        require(drill.moves is None or drill.moves == (now != head), f"the pool was on {head}, and is on {now}")
+        require(drill.moves is None or drill.moves == (now != head), f"the pool was on {head}, and is now on {now}")
         self._wait_paths(2)
         return f"{write['total_ios']} writes verified, {flush.get('total_ios', 0)} flushes, 0 errors, 0 lost, longest pause {longest:.1f} s; {head} to {now} ({took:.1f} s to strike)"
 

@@ -169,7 +169,7 @@ class Fencing:
         load.wait()
         self._require_held(LEFT)
         self._verify(LEFT, 2)
-        return f"left serves after {took:.1f} s; right woke up, and ended with {OWNERSHIP_LOST} after {ended:.1f} s"
+        return f"left serves after {took:.1f} s; right resumed, and exited with {OWNERSHIP_LOST} after {ended:.1f} s"
 
     def give_back(self) -> str:
         """A clean stop leaves no registration, and a sound pool."""

@@ -147,7 +147,7 @@ class Kerberos:
         while self._mount("vers=4.2,sec=krb5").status:
             # gssd may treat the first client as one of an old kernel, which supports only ciphers that the library has
             # dropped.
-            require(tries < FIRST_TRIES_MAX, "the first mount is refused again and again")
+            require(tries < FIRST_TRIES_MAX, "the first mount is refused repeatedly")
             tries += 1
         self._unmount()
         return f"{machine.run(_as('alice', 'klist | grep krbtgt')).strip()}; first mount at try {tries}"
@@ -228,7 +228,7 @@ class Kerberos:
                     # Version 3 sends no request below the top until a process uses the mount.
                     used = self._machine.attempt(f"touch {MOUNT}/numbers", USE_SECONDS)
                     self._unmount()
-                    require(used.status != 0, f"sec={rule}: a call by numbers was taken by version {version}")
+                    require(used.status != 0, f"sec={rule}: a call with AUTH_SYS was accepted by version {version}")
                     refused = used
                 require(bool(REFUSED.search(refused.output)), f"sec=sys of a share with sec={rule}: {refused.output}")
                 found.append(f"{version} {expected}")

@@ -301,7 +301,7 @@ class KernelFiles:
         """Copies the disk, so that another kernel replays the log of the copy."""
         self.twin.parent.mkdir(exist_ok=True)
         checked(["cp", "--sparse=always", self._disk.path, self.twin], STEP_SECONDS)
-        return "the disk as it was left, twice"
+        return "two copies of the disk"
 
     def kernel_replays_its_own(self) -> str:
         """The kernel's replay of its own log, in which changes of attributes may follow later changes of names: our

@@ -199,7 +199,7 @@ class KernelZfs:
         """Our server imports the pool as the kernel left it, and replays its log."""
         records = self._records("the kernel lost its power")
         refused = self._machine.attempt(f"{self._server.words} pool import {OURS} 2>&1")
-        require(refused.status != 0 and "--previous-owner-is-stopped" in refused.output, f"taken without a proof: {refused.output}")
+        require(refused.status != 0 and "--previous-owner-is-stopped" in refused.output, f"imported without a proof: {refused.output}")
         self._server.command(f"pool import {OURS} --previous-owner-is-stopped")
         self._server.serve(OURS)
         self._server.command(f"nbd export {OURS}/heir --name heir")

@@ -190,7 +190,7 @@ class ManyLogs:
             complaints += [f"{path}: project {projects.get(path)}, not {expected.get(path)}" for path in paths]
             if complaints:
                 wrong.append("\n  ".join([f"{lane.dataset}: {len(complaints)} names differ:", *complaints[:SHOWN]]))
-        require(not wrong, f"{len(wrong)} logs of the kernel were replayed otherwise:\n" + "\n".join(wrong[:SHOWN]))
+        require(not wrong, f"{len(wrong)} logs of the kernel were replayed differently:\n" + "\n".join(wrong[:SHOWN]))
         ours.export([lane.number for lane in self._lanes])
         findings = audit(self._disk.folder)
         self._disk.detach()
@@ -218,7 +218,7 @@ class ManyLogs:
         for lane in self._lanes:
             if complaints := lane.judge(trees[lane.name], self._reader(lane), self._tally):
                 wrong.append("\n  ".join(complaints))
-        require(not wrong, f"{len(wrong)} logs of ours were replayed otherwise:\n" + "\n".join(wrong[:SHOWN]))
+        require(not wrong, f"{len(wrong)} logs of ours were replayed differently:\n" + "\n".join(wrong[:SHOWN]))
         shown = self._run(f"zpool scrub -w {POOL}; zpool status -p {POOL}")
         require("errors: No known data errors" in shown and "repaired 0B" in shown, f"the kernel's ZFS found:\n{shown}")
         self.by_kernel += len(self._lanes)

@@ -292,7 +292,7 @@ class Shares:
         machine.run(f"{_mount('vers=4.1')}; touch {MOUNT}/squashed; [ $(stat -c %u {MOUNT}/squashed) = 65534 ]", MOUNT_SECONDS)
         self._server.share(f"ro={NETWORK.prefix}")
         refused = machine.attempt(f"touch {MOUNT}/refused", MOUNT_SECONDS)
-        require(refused.status != 0 and "Read-only" in refused.output, f"a share for reading took a change: {refused.output}")
+        require(refused.status != 0 and "Read-only" in refused.output, f"a read-only share accepted a change: {refused.output}")
         machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
         self._server.share("rw=192.0.2.1")
         stranger = machine.attempt(_mount("vers=4.2,soft,timeo=20,retrans=1"), MOUNT_SECONDS)

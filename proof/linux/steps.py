@@ -95,9 +95,9 @@ class Session:
         """SendTargets on either portal shows both, to an initiator with the secret of discovery, which differs from
         the target's."""
         plain = self.machine.attempt(f"iscsiadm -m discovery -t st -p {NETWORKS[0].server}", 60)
-        require(plain.status == AUTHENTICATION_FAILED, f"discovery without a secret ended with {plain.status}: {plain.output}")
+        require(plain.status == AUTHENTICATION_FAILED, f"discovery without a secret exited with {plain.status}: {plain.output}")
         wrong = self.machine.attempt(_discovery(NETWORKS[0].server, USER, SECRET), 60)
-        require(wrong.status == AUTHENTICATION_FAILED, f"discovery with the target's secret ended with {wrong.status}: {wrong.output}")
+        require(wrong.status == AUTHENTICATION_FAILED, f"discovery with the target's secret exited with {wrong.status}: {wrong.output}")
         for network in NETWORKS:
             shown = self.machine.run(_discovery(network.server, FINDER, FINDER_SECRET))
             for group, portal in enumerate(NETWORKS, 1):
@@ -107,7 +107,7 @@ class Session:
         for line in recommended(ISCSI_SETTINGS).splitlines():
             # Passwords and their algorithms are not shown; all other settings must come from the guide.
             require(line in record or "auth" in line, f"{line!r} of the guide is not in the record:\n{record}")
-        return f"without its secret discovery is refused (status {plain.status}); with it both portals tell of both, {TARGET}; the record has the settings of the guide"
+        return f"without its secret discovery is refused (status {plain.status}); with it both portals list both, {TARGET}; the record has the settings of the guide"
 
     def _credentials(self, secret: str) -> None:
         values = (

@@ -52,12 +52,12 @@ class Trial:
         if not self._count(title, judged):
             self._tell_more()
             if essential:
-                raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
+                raise EssentialStepFailed(f"later steps depend on this one: {title}")
 
     def judged(self, title: str, action: Callable[[], str], *, essential: bool = False) -> None:
         """Runs one step without a judged kernel log: virtual machines start and stop in it."""
         if not self._count(title, action) and essential:
-            raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
+            raise EssentialStepFailed(f"later steps depend on this one: {title}")
 
     def part(self, action: Callable[[], None]) -> None:
         """Runs steps that build on each other; an essential step that fails skips the rest of them, and no other

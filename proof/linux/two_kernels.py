@@ -227,7 +227,7 @@ class TwoKernels:
         for volume in self._volumes:
             require(not any(client.dead for client in volume.clients), f"a client lost its connection: {head.server.log()}")
             require(Workload([volume], rng).drain(LATE_SECONDS), f"{volume.name}: no replies after the pause")
-        return f"stood still for {still:.1f} s"
+        return f"paused for {still:.1f} s"
 
     def _switched_off_still(self, rng: random.Random, head: Head, other: Head) -> str:
         head.monitor.execute("stop")
@@ -275,10 +275,10 @@ class TwoKernels:
         self._load(rng, 1.0)
         status = int(waiting.output())
         ended = time.monotonic() - since
-        require(status == OWNERSHIP_LOST, f"the server of {head.name} ended with {status}:\n{head.server.log()}")
+        require(status == OWNERSHIP_LOST, f"the server of {head.name} exited with {status}:\n{head.server.log()}")
         head.machine.power_off()
         self._replaced(head)
-        return f"{head.name} ended with {status} within {ended:.1f} s"
+        return f"{head.name} exited with {status} within {ended:.1f} s"
 
     def _server_killed(self, rng: random.Random, head: Head, other: Head) -> str:
         """Only the process is killed: its kernel still writes, and the agent's stop must not report that it has
@@ -295,7 +295,7 @@ class TwoKernels:
         self._shelf.slow_down(head.monitor, False)
         self._disconnect()
         words = self._take_over(other, f"--stopped-owner {head.name}")
-        return f"{at_kill} writes were under way at the kill; stopped after {took:.1f} s; {words}"
+        return f"{at_kill} writes were pending at the kill; stopped after {took:.1f} s; {words}"
 
     def _moved(self, _rng: random.Random, head: Head, other: Head) -> str:
         head.server.stop()

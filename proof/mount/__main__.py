@@ -85,7 +85,7 @@ class Mounted:
         status = child.stop()
         forget()
         if status:
-            raise ProofError(f"the mount ended with {status}: {child.log_tail()}")
+            raise ProofError(f"the mount exited with {status}: {child.log_tail()}")
 
     def read_on(self) -> list[str]:
         """Returns the faults of a directory that root opens, and that an unprivileged process reads."""
@@ -97,7 +97,7 @@ class Mounted:
         try:
             names = os.listdir(opened)
         except OSError as error:
-            return [f"an open directory cannot be read on by another user: {error}"]
+            return [f"an open directory cannot be read further by another user: {error}"]
         finally:
             os.seteuid(0)
             os.close(opened)

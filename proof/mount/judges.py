@@ -62,7 +62,7 @@ def judge(name: str) -> Path | None:
         command = ["cargo", "install", "--locked", "-q", "--root", FOLDER, f"{name}@{JUDGES[name]}"]
         outcome = run(command, BUILD_SECONDS, env={"CARGO_TARGET_DIR": str(FOLDER / "build")})
         if not outcome.ok:
-            print(f"skipped: {name} is not here, and cargo does not build it: {outcome.output.strip()[-500:]}")
+            print(f"skipped: {name} is missing, and cargo does not build it: {outcome.output.strip()[-500:]}")
             return None
     return built
 

@@ -41,7 +41,7 @@ KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 
 KNOWN_OF_KERBEROS = [(re.compile(r"CSESS10"), "a session of a Kerberos principal is used by no other principal (decision 0084)")]
 
-KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
+KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a copy-on-write file system cannot preallocate space of a file")]
 """The same, for the files of a pool."""
 
 HELPER = """#!/bin/sh
@@ -50,7 +50,7 @@ read answer <{folder}/done
 """
 """The script that pynfs runs to restart the server: the names of two pipes are inserted."""
 
-NOT_IN_THE_WAY = "a new open that is in the way of nothing that may be taken back is not refused"
+NOT_IN_THE_WAY = "a new open that conflicts with no reclaimable state is not refused"
 
 KNOWN_OF_MINOR = {
     0: [(re.compile("REBT11"), NOT_IN_THE_WAY)],

@@ -145,16 +145,16 @@ def _one_round(server: Bulkhead, hosts: list[Host], other: Host, file_of: dict[i
         host.wait_told(heard)
         status = other.lock(file_of[host.number])
         _require(status in (IS_GRACE, IS_DENIED), f"another host got the lock of {host.address}: {status}")
-        _require((status := host.lock(file_of[host.number], again=True)) == IS_GRANTED, f"{host.address} does not get its lock back: {status}")
+        _require((status := host.lock(file_of[host.number], again=True)) == IS_GRANTED, f"{host.address} cannot reclaim its lock: {status}")
         tally.kept += 1
     first = file_of[hosts[0].number]
-    wait_until("time for taking back is over", lambda: other.lock(first, waits=True) == IS_BLOCKED, ANSWER_SECONDS)
+    wait_until("the grace period is over", lambda: other.lock(first, waits=True) == IS_BLOCKED, ANSWER_SECONDS)
     granted = other.granted
     hosts[0].unlock(first)
     wait_until("the blocked host is called back", lambda: other.granted > granted, ANSWER_SECONDS)
     tally.waits += 1
-    _require(hosts[0].lock(first) == IS_DENIED, "a lock was given twice")
-    _require(other.unlock(first) == IS_GRANTED and hosts[0].lock(first) == IS_GRANTED, "a lock that was given back is not free")
+    _require(hosts[0].lock(first) == IS_DENIED, "a lock was granted twice")
+    _require(other.unlock(first) == IS_GRANTED and hosts[0].lock(first) == IS_GRANTED, "a released lock is not free")
 
 
 def _take_away(server: Bulkhead, gone: Host, other: Host, file: bytes) -> None:
@@ -170,7 +170,7 @@ def _take_away(server: Bulkhead, gone: Host, other: Host, file: bytes) -> None:
     server.command("filesystem", "expire-client", files, holder["client"], "--in-use")
     wait_until("the blocked host is called back", lambda: other.granted > granted, ANSWER_SECONDS)
     refused = server.try_command("filesystem", "expire-client", files, holder["client"], "--in-use")
-    _require("no client" in refused.output, f"a client was taken away twice: {refused}")
+    _require("no client" in refused.output, f"a client was expired twice: {refused}")
 
 
 def run(server: Bulkhead, count: int, seed: int) -> LockTally:

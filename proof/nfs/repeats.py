@@ -169,7 +169,7 @@ class RepeatTally(Tally):
     """Repeated calls of NFS 4.2 that the next server recognised: they had been executed."""
 
     def summary(self) -> str:
-        return f"{self.changes} changes, {self.known} repeated calls of NFS 4.2 known again, {super().summary()}"
+        return f"{self.changes} changes, {self.known} repeated calls of NFS 4.2 recognised, {super().summary()}"
 
     def verdict(self) -> str:
         return f"repeated calls: {self.rounds} kills, {self.repeated} calls repeated, {len(self.complaints)} answered otherwise"
@@ -417,13 +417,13 @@ def run(server: Bulkhead, count: int, seed: int) -> RepeatTally:
     with tally.complaining("at the end", server):
         tally.audit(server)
     if tally.good and not tally.known and tally.repeated > 100:
-        tally.complaints.append("no repeated call was known again: nothing was tried")
+        tally.complaints.append("no repeated call was recognised: the run tested no retry")
     return tally
 
 
 def main(argv: list[str]) -> int:
     """Runs the rounds and prints the verdict."""
-    purpose = "Kill -9 while clients of NFS change names and attributes; a repeated call is answered like the first time."
+    purpose = "Kill -9 while clients of NFS change names and attributes; a repeated call gets the first reply again."
     arguments = rounds.options("nfs.repeats", purpose).parse_args(argv)
     rounds.say_seed(arguments.seed, f"repeats ROUNDS={arguments.rounds}")
     with runtime.scratch("repeats", arguments.keep) as scratch:

@@ -50,7 +50,7 @@ def secure(stream: socket.socket, authority: Path) -> ssl.SSLSocket:
     length = int.from_bytes(_exactly(stream, 4), "big") & ~rpc.LAST_FRAGMENT
     answer = Reader(_exactly(stream, length))
     if (answer.u32(), answer.u32(), answer.u32(), answer.u32()) != (TRANSACTION, rpc.REPLY, rpc.ACCEPTED, 0) or answer.opaque() != STARTTLS:
-        raise ConnectionError("the server does not begin TLS")
+        raise ConnectionError("the server does not start TLS")
     context = ssl.create_default_context(cafile=str(authority))
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["sunrpc"])

@@ -225,11 +225,11 @@ class OperationsProof:
         world.arm(step)
         server = world.server.children[0]
         child = self._begin(operation)
-        wait_until(f"the end of {child.name} or of the server", lambda: not (child.alive() and server.alive()), END_SECONDS)
+        wait_until(f"the exit of {child.name} or of the server", lambda: not (child.alive() and server.alive()), END_SECONDS)
         if child.failed():
             # Its connection may be closed shortly before the server is seen to be dead.
             with contextlib.suppress(ProofError):
-                wait_until("the end of the server", lambda: not server.alive(), OPENING_SECONDS)
+                wait_until("the exit of the server", lambda: not server.alive(), OPENING_SECONDS)
         self.tally.by_step += not server.alive()
         world.kill()
         world.forget_trap()
@@ -299,7 +299,7 @@ class OperationsProof:
         if not done:
             self._complete(operation)
             again = self._observe(operation.reads, operation.probe)
-            self._same(reference.after, again, "asking again does not complete it")
+            self._same(reference.after, again, "a repetition does not complete it")
 
     def _wait_for_base(self, operation: Operation, how: str) -> None:
         """After a start, a server repairs the state that the last one left, while it serves clients."""

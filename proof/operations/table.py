@@ -31,7 +31,7 @@ class Rest(Enum):
     EITHER = "done or not done"
     AS_BEFORE = "as before it began"
     """For state that exists only as long as its server."""
-    COMPLETED = "anything that asking again completes"
+    COMPLETED = "any state that a repetition completes"
     """For operations that resume."""
 
 

@@ -137,7 +137,7 @@ def complaints(verbs: Iterable[str], examples: Sequence[Operation]) -> list[str]
     shown = {one.verb for one in examples}
     told = {verb: [said for said in ELSEWHERE if f"{verb} ".startswith(f"{said} ")] for verb in verbs}
     return [
-        *(f"`bulkhead {verb}` has no example that can be tried: add `undone_by` to one in {definition(verb)}, or a line to table.py, or say in verbs.py why not" for verb in told if not told[verb] and verb not in shown),
+        *(f"`bulkhead {verb}` has no example that can be tried: add `undone_by` to one in {definition(verb)}, or a line to table.py, or give the reason in verbs.py" for verb in told if not told[verb] and verb not in shown),
         *(f"`bulkhead {said}` is named in verbs.py, but the binary has no such verb" for said in ELSEWHERE if [said] not in told.values()),
         *(f"`bulkhead {verb}` has an example, but verbs.py lists it as one without" for verb in told if told[verb] and verb in shown),
         *(f"two examples are named `{name}`" for name, count in Counter(one.name for one in examples).items() if count > 1),

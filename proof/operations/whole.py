@@ -101,5 +101,5 @@ class WholeProof:
         stops the server."""
         self._world.ask("pool", "export", POOL, "--in-use")
         (server,) = self._world.server.children
-        wait_until("the end of the server", lambda: not server.alive(), END_SECONDS)
+        wait_until("the exit of the server", lambda: not server.alive(), END_SECONDS)
         self.tally.audit(self._world.server)

@@ -163,7 +163,7 @@ class World:
         """Runs a command to success."""
         outcome = self.try_ask(*words, stdin=stdin, stdout=stdout)
         if not outcome.ok:
-            raise ProofError(f"bulkhead {' '.join(words)} ended with {outcome.status}: {outcome.output.strip()}")
+            raise ProofError(f"bulkhead {' '.join(words)} exited with {outcome.status}: {outcome.output.strip()}")
         return outcome.output
 
     def begin(self, words: Sequence[str], stdin: Path | None = None, stdout: Path | None = None, env: dict[str, str] | None = None) -> Child:

@@ -109,7 +109,7 @@ class Worker(threading.Thread):
             answer = self._session.send(cdb, data, expected)
             if not answer.is_attention:
                 return answer
-        raise ProofError("one unit attention after the other")
+        raise ProofError("too many unit attentions")
 
     def _require(self, cdb: bytes, data: bytes = b"", expected: int = 0) -> bytes:
         answer = self._ask(cdb, data, expected)

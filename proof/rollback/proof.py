@@ -175,7 +175,7 @@ class RollbackProof:
         self._cells.restart(found)
 
     def _describe(self, wrong: list[int], found: list[int]) -> str:
-        shown = ", ".join(f"cell {cell} has {found[cell]}, began as {self._cells.now[cell]}" for cell in wrong[:4])
+        shown = ", ".join(f"cell {cell} has {found[cell]}, started as {self._cells.now[cell]}" for cell in wrong[:4])
         return f"{len(wrong)} ({shown})"
 
     def _load(self, rng: random.Random, seconds: float, asks: bool = True) -> None:

@@ -45,7 +45,7 @@ def program() -> Path:
     """The binary under test: ``$BULKHEAD`` or the release build."""
     path = Path(os.environ.get("BULKHEAD", REPOSITORY / "target/release/bulkhead"))
     if not path.is_file():
-        raise ProofError(f"{path} is not there: run `make build` first, or set BULKHEAD")
+        raise ProofError(f"{path} is missing: run `make build` first, or set BULKHEAD")
     return path
 
 
@@ -193,7 +193,7 @@ class Bulkhead(Server):
         shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
         key = ["--key-format", "raw", "--key-location", f"file://{self._key}"] if self._key else []
         if volume.is_file:
-            # The parent of volumes is a file system. Volumes inherit the properties of the pool.
+            # The parent of a volume is a file system, which `--parents` creates. It inherits the properties of the pool.
             self.command("volume", "create", f"{dataset}/pad", "--size", "1M", "--sparse", "--parents")
             self.command("volume", "set", POOL, f"sharenfs={SHARE}")
             return
@@ -267,10 +267,10 @@ def zdb_findings(outcome: Outcome) -> str:
     """Returns the complaints of ``zdb -bcc``; empty when the pool is sound."""
     text = outcome.output
     if not outcome.ok:
-        return f"zdb ended with {outcome.status}: {text.strip()[-1500:]}"
+        return f"zdb exited with {outcome.status}: {text.strip()[-1500:]}"
     complaints = [line for line in text.splitlines() if ZDB_COMPLAINT.search(line)]
     if "No leaks" not in text:
-        complaints.append("zdb does not say that nothing leaked")
+        complaints.append("zdb does not report that no space leaked")
     return "; ".join(line.strip() for line in complaints[:5])
 
 
@@ -347,7 +347,7 @@ class MirrorFaults(legs.LegFaults):
             if not left:
                 return []
             self.damage_seen += 1
-        return [f"not healed by {SCRUBS_MAX} scrubs: {words}" for words in left]
+        return [f"not repaired by {SCRUBS_MAX} scrubs: {words}" for words in left]
 
     def summary(self) -> str:
         """Returns the faults of the legs."""

@@ -108,7 +108,7 @@ def main(argv: list[str]) -> int:
                 print(f"{fault:13} {name:6} median {statistics.median(pauses):.2f} s, worst {max(pauses):.2f} s ({shown})", flush=True)
         written = {client.name: client.finish() for client in clients}
         counts = ", ".join(f"{count} writes over {name}" for name, count in written.items())
-        print(f"stock: {counts}, 0 errors, all read back" + (", too long a pause" if failed else ""))
+        print(f"stock: {counts}, 0 errors, all read back" + (", the pause is too long" if failed else ""))
     finally:
         appliance.down()
     return 1 if failed else 0

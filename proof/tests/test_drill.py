@@ -362,7 +362,7 @@ class FileInitiatorTest(unittest.TestCase):
         self.assertEqual(finished, [True])
 
     def test_what_a_server_does_not_give_back_is_a_violation(self) -> None:
-        self.identity.lost.append("tank/file is not given back: refused")
+        self.identity.lost.append("tank/file cannot be reclaimed: refused")
         self.turns(0.1)
         self.assertEqual(self.verified()["violations"], 1)
 

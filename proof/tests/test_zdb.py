@@ -40,7 +40,7 @@ class ZdbTest(unittest.TestCase):
         self.assertIn("leaked space", self.findings(LEAK))
 
     def test_a_failed_zdb_is_a_finding(self) -> None:
-        self.assertIn("ended with 1", self.findings(GOOD, status=1))
+        self.assertIn("exited with 1", self.findings(GOOD, status=1))
         self.assertIn("ended with None", self.findings(GOOD, status=None))
 
     def test_silence_is_a_finding(self) -> None:
