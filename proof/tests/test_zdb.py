@@ -41,7 +41,7 @@ class ZdbTest(unittest.TestCase):
 
     def test_a_failed_zdb_is_a_finding(self) -> None:
         self.assertIn("exited with 1", self.findings(GOOD, status=1))
-        self.assertIn("ended with None", self.findings(GOOD, status=None))
+        self.assertIn("exited with None", self.findings(GOOD, status=None))
 
     def test_silence_is_a_finding(self) -> None:
         self.assertNotEqual(self.findings(""), "")
