@@ -37,14 +37,14 @@ fn line_of(text: &str, part: &str) -> usize {
 }
 
 #[test]
-fn every_example_is_good_and_says_who_was_not_asked() {
+fn every_example_is_good_and_lists_the_heads_that_were_not_queried() {
     let machine = Machine::with_disks(&[]);
     for path in examples() {
         let words = format!("appliance check {}", path.display());
         let is_warned = path.ends_with("legs-two-heads.toml");
         let said = machine.run(&words);
         assert_eq!(said.code == 0, !is_warned, "{}", said.out);
-        assert!(said.out.contains("left: not asked: "), "{}", said.out);
+        assert!(said.out.contains("left: not queried: "), "{}", said.out);
         let found = machine.run(&format!("{words} --json")).json();
         let worst = if is_warned { "warning" } else { "hint" };
         assert_eq!(found["worst"], worst, "{found:#}");
