@@ -41,8 +41,7 @@ pub(super) const TAG_BYTES_MAX: usize = 1024;
 /// Bytes of the RPC header of a reply.
 const REPLY_HEADER_BYTES: usize = 24;
 
-/// Maximum bytes that security adds to a reply: the checksum of the header; the checksum, length
-/// and sequence number of the results; the envelope of the encryption.
+/// Maximum bytes that security adds to a reply: checksums, sequence number, the envelope of the encryption.
 const fn bytes_of(security: Security) -> usize {
     match security {
         Security::System => 0,
@@ -112,8 +111,7 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Returns the receipt that a change without a session stores, so that a retransmission is
-    /// recognized, also by a later server.
+    /// Returns the receipt of a change without a session, by which a later server recognizes a retransmission.
     pub(crate) fn receipt(&self, fingerprint: u64, step: u32) -> Receipt {
         let address = match self.from.address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -136,15 +134,14 @@ impl Caller<'_> {
 pub struct Presentation {
     /// `so_major_id` and the scope: the pool's, so that it moves with the pool.
     pub owner: Vec<u8>,
-    /// A number that differs at each start of the server, also on another head: the write verifier,
-    /// and part of stateids and client IDs.
+    /// A number that differs at each start, on any head: the write verifier, and part of stateids and client IDs.
     pub start: u64,
     /// Lease time in seconds.
     pub lease_seconds: u32,
     /// The initial key that signs filehandles.
     pub handle_key: HandleKey,
-    /// Grace period in seconds. Clients reclaim the opens and locks of an earlier server, and new
-    /// opens and locks that could conflict are refused. It is over early when all clients are done.
+    /// Grace period in seconds. Clients reclaim the opens and locks of an earlier server, and new opens and locks
+    /// that could conflict are refused. It is over early when all clients are done.
     pub grace_seconds: u32,
 }
 
@@ -190,8 +187,7 @@ pub struct Service {
 struct Kept(Remembered);
 
 impl Service {
-    /// Creates a service without exports. The clients of an `earlier` server may reclaim their
-    /// state; holders of new state are stored in `record`.
+    /// Creates a service without exports. Clients of an `earlier` server may reclaim; `record` stores new holders.
     pub fn new(
         presentation: Presentation,
         earlier: impl Into<Remembered>,
@@ -227,9 +223,9 @@ impl Service {
         self.presentation.start.to_be_bytes()
     }
 
-    /// Stores the holders of opens and locks unless the current version is already stored. Replies
-    /// that depend on it are sent afterwards: a client that was granted state is known to the next
-    /// server, and a client that lost state to another is not.
+    /// Stores the holders of opens and locks unless the current version is already stored. Replies that depend on it
+    /// are sent afterwards: a client that was granted state is known to the next server, and a client that lost state
+    /// to another is not.
     pub(crate) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {
         let is_kept = |version| self.kept_version.load(Ordering::Acquire) >= version;
         let needed = self.state().holders_version(now_ms);
@@ -270,8 +266,7 @@ impl Service {
         *self.handle_key.lock().expect("no holder panics") = key;
     }
 
-    /// Replaces the exports. Opens of file systems that are no longer shared are closed, unless
-    /// these are only temporarily closed. Calls are serialized.
+    /// Replaces the exports, and closes opens of file systems that are no longer shared. Calls are serialized.
     pub fn share(&self, exports: Exports) {
         self.take_up(&exports);
         let key = self.handle_key.lock().expect("no holder panics").clone();
@@ -289,8 +284,7 @@ impl Service {
         self.release();
     }
 
-    /// Holds the files again that were open when their file systems were closed, before clients
-    /// return. Opens of files that no longer exist, as after a rollback, are removed.
+    /// Reopens files that were open when their file systems were closed; opens of files that are gone are removed.
     fn take_up(&self, exports: &Exports) {
         let aside = self.state().aside();
         for file in aside {
@@ -320,8 +314,8 @@ impl Service {
         self.release_after(|| ());
     }
 
-    /// Like [`Self::release`]. `before` returns the buffers that the caller has borrowed, because
-    /// the release of a file blocks on them.
+    /// Like [`Self::release`]. `before` returns the buffers that the caller has borrowed, because the release of a
+    /// file blocks on them.
     pub(super) fn release_after(&self, mut before: impl FnMut()) {
         let released = self.state().take_released();
         for (files, file) in released {
@@ -432,8 +426,7 @@ pub(super) struct Call<'a> {
     is_secured: bool,
     /// The client's identity there.
     pub(super) who: Identity,
-    /// The change of the operation that must be durable before the reply; with a node, also the
-    /// contents of that file.
+    /// The change that must be durable before the reply; with a node, also the contents of that file.
     pub(super) to_commit: Option<Option<Node>>,
     /// Offset of the reply in its buffer.
     start: usize,
@@ -522,8 +515,7 @@ impl Call<'_> {
                 answer.writer.truncate(body);
             }
             if status == Status::GONE && !Arc::ptr_eq(&self.exports, &self.service.exports()) {
-                // The file system was closed during the call, and the pool is still owned. A retry
-                // uses the reopened file system.
+                // The file system was closed during the call. A retry uses the reopened one.
                 status = Status::DELAY;
             }
             if matches!(status, Status::NOSPC | Status::DQUOT) {
@@ -556,9 +548,8 @@ impl Call<'_> {
         }
     }
 
-    /// Commits changes before the reply. A refusal that depends on a change is also committed,
-    /// because a client that retries mistakes it for the result of its own change. Concurrent
-    /// callers share the commit.
+    /// Commits changes before the reply. A refusal that depends on a change is also committed, because a client that
+    /// retries mistakes it for the result of its own change. Concurrent callers share the commit.
     fn commit_changes(&mut self, executed: Result<(), Status>) -> Result<(), Status> {
         let tells_of_change = matches!(
             executed,
@@ -570,14 +561,12 @@ impl Call<'_> {
         executed
     }
 
-    /// Stores changed holders before the reply, but only for operations that depend on them, so
-    /// that other clients do not block on it.
+    /// Stores changed holders before the reply, but only for operations that depend on them.
     fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
         let has_taken = self.has_taken.take();
         if has_taken || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
-            // The store blocks on the disks, and the reply must not hold borrowed buffers during
-            // that time.
+            // The store blocks on the disks, and the reply must not hold borrowed buffers during that time.
             out.own();
             return self.service.keep_holders(now_ms);
         }
@@ -676,8 +665,7 @@ impl Call<'_> {
         Ok(None)
     }
 
-    /// Returns the receipt that an earlier server stored for this call of one of its sessions.
-    /// `rest` is the rest of the call. `BADSESSION`: no receipt exists.
+    /// Returns the receipt that an earlier server stored for this call, whose rest is `rest`. `BADSESSION`: none.
     fn receipt_of(&self, asked: &Sequence, rest: Reader<'_>) -> Result<Receipt, Status> {
         let wanted = asked.receipt(0);
         let changes = changes_of(rest);
@@ -704,8 +692,7 @@ impl Call<'_> {
         kept.ok_or(Status::BADSESSION)
     }
 
-    /// Applies a change that must not be applied twice. Does nothing if an earlier server has
-    /// applied it.
+    /// Applies a change that must not be applied twice. Does nothing if an earlier server has applied it.
     pub(super) fn once<T>(
         &mut self,
         change: impl FnOnce(&dyn FileSystem, &Identity, Option<&Receipt>) -> Done<T>,
@@ -876,9 +863,7 @@ impl Call<'_> {
         }
     }
 
-    /// Checks the security flavor after an operation that sets the filehandle. If the next
-    /// operation leads elsewhere or queries the accepted flavors, that operation decides (RFC 8881,
-    /// 2.6.3.1.1).
+    /// Checks the security flavor after an operation that sets the filehandle, as RFC 8881, 2.6.3.1.1 says.
     pub(super) fn check_security_before(&self, next: &Reader<'_>) -> Result<(), Status> {
         let mut next = Reader::new(next.rest());
         let left = self.count - self.index - 1;
@@ -914,8 +899,7 @@ impl Call<'_> {
         Ok(place)
     }
 
-    /// Reads a stateid from the arguments. The special stateid is replaced by the current one.
-    /// Without sessions it identifies the client.
+    /// Reads a stateid; the special one is replaced by the current one. Without sessions it identifies the client.
     pub(super) fn read_stateid(&mut self, reader: &mut Reader<'_>) -> Result<StateId, Status> {
         let id = self.read_raw_stateid(reader)?;
         if self.minor == 0 && id != StateId::ANONYMOUS && id != StateId::BYPASS {
@@ -989,8 +973,7 @@ impl Call<'_> {
         out.u64(changed.after.change);
     }
 
-    /// Writes `change_info4`. For a change of an earlier server only the current state of the
-    /// directory is known.
+    /// Writes `change_info4`. For a change of an earlier server only the current state of the directory is known.
     pub(super) fn write_change_of(
         &self,
         directory: Node,
