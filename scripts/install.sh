@@ -17,12 +17,12 @@ die() {
 [[ $prefix != *[!A-Za-z0-9/._-]* ]] || die "PREFIX=$prefix: use letters, digits and / . _ -"
 [[ -x $program ]] || die "no $program: run 'make build' first"
 
-put() { # mode, source, place
+put() { # mode, source, destination
     install -D -m "$1" "$2" "$destdir$3"
 }
 
 # A text that contains the path of the binary, adjusted to the installed path.
-put_naming_program() { # mode, source, place
+put_naming_program() { # mode, source, destination
     install -D -m "$1" /dev/null "$destdir$3"
     sed "s,[/a-z]*/bin/bulkhead,$prefix/bin/bulkhead,g" "$2" >"$destdir$3"
 }
@@ -49,7 +49,7 @@ done
 
 install -d "$destdir$prefix/share/man/man1"
 "$program" man "$destdir$prefix/share/man/man1" >/dev/null
-completion() { # shell, place
+completion() { # shell, destination
     install -D -m 644 /dev/null "$destdir$prefix/share/$2"
     "$program" completion "$1" >"$destdir$prefix/share/$2"
 }

@@ -54,7 +54,7 @@ fetch() { # version
             "If it has lost Debian's part of it, ORIG_ONLY=1 builds without Debian's patches."
 }
 
-unpack() { # folder
+unpack() { # directory
     if [[ -n $orig_only ]]; then
         mkdir "$1"
         tar -x --strip-components=1 -C "$1" -f "$work"/apt/source/zfs-linux_*.orig.tar.*
@@ -67,7 +67,7 @@ unpack() { # folder
 }
 
 # The program's part is compiled with the headers that are installed: they must be those of the source.
-same_headers() { # folder
+same_headers() { # directory
     local root header found candidate count=0
     for root in /usr/include/libzfs /usr/include/libspl; do
         while read -r header; do
@@ -83,7 +83,7 @@ same_headers() { # folder
 }
 
 # Times in the package, independent of the builder.
-source_time() { # folder
+source_time() { # directory
     if [[ -n $orig_only ]]; then
         stat -c %Y "$1/META"
     else
@@ -91,7 +91,7 @@ source_time() { # folder
     fi
 }
 
-build() { # folder
+build() { # directory
     cd "$1"
     # Debian's flags, with the folder's name mapped away.
     eval "$(DEB_BUILD_MAINT_OPTIONS='hardening=+all reproducible=+fixfilepath' dpkg-buildflags --export=sh)"
@@ -120,7 +120,7 @@ same_interface() { # built library
     ! readelf -d "$1" | grep -Eq 'RPATH|RUNPATH' || die "the library searches folders of its build"
 }
 
-pack() { # folder, output
+pack() { # directory, output
     local stage=$work/stage built version architecture libraries doc
     architecture=$(dpkg --print-architecture)
     rm -rf "$stage"
