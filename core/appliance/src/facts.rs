@@ -1,6 +1,6 @@
-//! What is known of the machines. It is gathered elsewhere (the crate `cluster` does it) and
-//! handed to the check, so that every check can be tested with a table. What is not known is
-//! absent, and what depends on it is not checked.
+//! Facts of the heads. The crate `cluster` gathers them and passes them to the check, so that every
+//! check can be tested with a table. Unknown facts are absent, and checks that depend on them are
+//! skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -11,32 +11,32 @@ use units::{ByteCount, HeadName, PoolName};
 
 use crate::file::{Appliance, QuorumRule, Tls};
 
-/// Everything that is known.
+/// All facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
-    /// By head. A head that is absent could not be asked.
+    /// By head. A head that did not respond is absent.
     pub heads: BTreeMap<HeadName, HeadFacts>,
-    /// By pool, as far as somebody could look into them.
+    /// By pool, where a head could read its labels.
     pub pools: BTreeMap<PoolName, PoolFacts>,
 }
 
-/// What one head says of itself.
+/// The facts of one head.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeadFacts {
-    /// What `uname -n` prints.
+    /// The output of `uname -n`.
     pub node_name: Option<String>,
-    /// A digest of what tells the machine apart (`/etc/machine-id`), from which the host id is made
-    /// that OpenZFS writes into labels; empty where the machine has none.
+    /// A digest of `/etc/machine-id`; empty where there is none. OpenZFS writes the host id that is
+    /// derived from it into labels.
     pub identity: Option<String>,
     /// Physical memory.
     pub memory: Option<ByteCount>,
-    /// How far its clock is ahead of the clock of the machine that asks, in milliseconds.
+    /// How far its clock is ahead of the clock of the checking head, in milliseconds.
     pub clock_ahead_ms: Option<i64>,
     /// The longest time that no process was scheduled in a test, in milliseconds.
     pub stall_ms_max: Option<u32>,
-    /// Each program that was looked for, and whether it is there.
+    /// Each binary that was looked for, and whether it exists.
     pub programs: BTreeMap<String, bool>,
     /// Versions of the packages that must agree between heads, by package.
     pub versions: BTreeMap<String, String>,
@@ -44,11 +44,12 @@ pub struct HeadFacts {
     pub interfaces: Option<BTreeMap<String, InterfaceFacts>>,
     /// Each disk that was looked for; `None` where the head does not see it.
     pub disks: BTreeMap<PathBuf, Option<DiskFacts>>,
-    /// Whether a disk knows persistent reservations, for each block device that could be asked.
+    /// Whether a disk supports persistent reservations, for each block device that could be
+    /// queried.
     pub reservations: BTreeMap<PathBuf, bool>,
     /// Feature flags that its OpenZFS can use.
     pub zfs_features: Option<BTreeSet<String>>,
-    /// Why its program would open no pool, if it would not.
+    /// Why its binary refuses to open pools, if it does.
     pub engine_refused: Option<String>,
     /// Feature flags that pools on the disks it sees cannot be read without.
     pub features_in_use: BTreeMap<PoolName, BTreeSet<String>>,
@@ -58,25 +59,25 @@ pub struct HeadFacts {
     pub enabled_units: BTreeSet<String>,
     /// Each secret that was looked for; `None` where it is missing.
     pub secrets: BTreeMap<PathBuf, Option<SecretFacts>>,
-    /// What came of a look at the files of [`Tls`], by the certificate's.
+    /// The result of reading the files of [`Tls`], by the path of the certificate.
     pub tls: BTreeMap<PathBuf, TlsFacts>,
     /// Files that hold keys of encrypted volumes, as the pools say that it serves now.
     pub key_files: BTreeMap<PoolName, BTreeSet<PathBuf>>,
-    /// Those of all pools that it lacks; `None` if it was not asked.
+    /// Key files of all pools that are missing on this head; `None` if unknown.
     pub key_files_missing: Option<BTreeSet<PathBuf>>,
     /// Fingerprint of the certificate by which other heads know its lender; empty where it has none.
     pub leg_fingerprint: Option<String>,
-    /// Whether somebody listens at the addresses of who remembers which disks hold everything.
+    /// Whether a process listens at the addresses of the members of the record of legs.
     pub ways_to_witness: BTreeMap<SocketAddr, bool>,
     /// Whether it has a certificate for the witness.
     pub witness_certificate: Option<bool>,
-    /// Why the witness that votes does not answer it, if it does not; absent if it was not asked.
+    /// The result of querying the voting witness from this head; absent if it was not queried.
     pub voting_witness: Option<Answer>,
-    /// What fence devices of other heads answered to a question for their status, by what Pacemaker calls them.
+    /// The status of the fence devices of other heads, by their names in Pacemaker.
     pub fence_devices: BTreeMap<String, Answer>,
 }
 
-/// What became of a question.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -96,7 +97,7 @@ pub struct InterfaceFacts {
 /// One disk as a head sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskFacts {
-    /// What it writes at once, in bytes.
+    /// The physical block size in bytes.
     pub physical_block_bytes: u32,
     /// Bytes from its start to the first boundary of a physical block.
     pub alignment_offset_bytes: u32,
@@ -125,7 +126,7 @@ pub struct TlsFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolFacts {
-    /// Feature flags that are active on it: a head that lacks one cannot import it.
+    /// Feature flags that are active on it. A head must support all of them to import it.
     pub active_features: BTreeSet<String>,
     /// Files that hold keys of its encrypted volumes.
     pub key_files: BTreeSet<PathBuf>,

@@ -26,12 +26,12 @@ pub struct Appliance {
     /// Name of the appliance; Corosync's `cluster_name`. Letters, digits, `-` and `_`.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,64}$"))]
     pub name: String,
-    /// Which heads may act when they do not all see each other. Must be said for more than one head.
+    /// Which heads may act when they do not all see each other. Required for more than one head.
     pub quorum: Option<Quorum>,
-    /// How long to wait for what.
+    /// The time-outs of the cluster.
     #[serde(default)]
     pub timeouts: TimeoutWishes,
-    /// What is known of the clients, to compare their patience with a takeover.
+    /// Properties of the clients, to compare their patience with a takeover.
     #[serde(default)]
     pub clients: Clients,
     /// Networks by name.
@@ -43,7 +43,8 @@ pub struct Appliance {
     /// Power distribution units by name; heads refer to their outlets.
     #[serde(default)]
     pub pdus: BTreeMap<String, Pdu>,
-    /// Hypervisors, or what manages them, by name; heads that are virtual machines refer to them.
+    /// Hypervisors, or their cluster managers, by name; heads that are virtual machines refer to
+    /// them.
     #[serde(default)]
     pub hypervisors: BTreeMap<String, Hypervisor>,
     /// Pools by name.
@@ -52,8 +53,8 @@ pub struct Appliance {
     pub pools: BTreeMap<PoolName, Pool>,
     /// How heads reach each other's disks. Needed where a pool has `groups`.
     pub legs: Option<Legs>,
-    /// The third machine that remembers which disks of two heads hold everything (`bulkhead-witness`).
-    /// Not to be confused with the one in `quorum`, which has a vote and no memory; it can be the same machine.
+    /// The third member (`bulkhead-witness`) of the record of legs with two heads. Differs from the one in `quorum`,
+    /// which has a vote and stores nothing; both can run on the same host.
     pub witness: Option<LegWitness>,
 }
 
@@ -62,10 +63,10 @@ pub struct Appliance {
 #[serde(deny_unknown_fields)]
 pub struct Legs {
     /// Networks between the heads that carry the writes to other heads' disks, best first. Every head has a link in
-    /// each. Name two: while one fails, the other one goes on.
+    /// each. Name two: the second is used while the first fails.
     #[schemars(with = "Vec<String>")]
     pub networks: Vec<NetworkName>,
-    /// TCP port on which heads tell each other which disks hold everything.
+    /// TCP port on which the members exchange the records of legs.
     #[serde(default = "default_member_port")]
     pub member_port: u16,
     /// TCP port on which a head lends its disks.
@@ -73,11 +74,11 @@ pub struct Legs {
     pub lender_port: u16,
 }
 
-/// The third machine that remembers which disks of two heads hold everything.
+/// The third member of the record of legs with two heads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegWitness {
-    /// Its number, which no head has. Never changes, never used again for another machine.
+    /// Its number, which no head has. Never changes, and is never reused for another host.
     #[schemars(range(min = 1))]
     pub number: u32,
     /// Where `bulkhead-witness` listens; more than one where it has links in several networks.
@@ -85,7 +86,8 @@ pub struct LegWitness {
     /// Its TCP port.
     #[serde(default = "default_member_port")]
     pub port: u16,
-    /// What `bulkhead-witness identity` prints there: SHA-256 of its certificate, 64 hex digits.
+    /// The fingerprint that `bulkhead-witness identity` prints there: SHA-256 of its certificate,
+    /// 64 hex digits.
     pub fingerprint: String,
 }
 
@@ -95,7 +97,7 @@ pub struct LegWitness {
 pub struct Quorum {
     /// The rule.
     pub rule: QuorumRule,
-    /// The third machine that `rule = "witness"` asks.
+    /// The witness that `rule = "witness"` needs.
     pub witness: Option<Witness>,
 }
 
@@ -103,7 +105,7 @@ pub struct Quorum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuorumRule {
-    /// Two heads: the one that powers the other off goes on (`two_node: 1`).
+    /// Two heads: the one that powers the other off survives (`two_node: 1`).
     TwoNode,
     /// An even number of heads and a witness that breaks the tie (a Corosync quorum device).
     Witness,
@@ -111,11 +113,11 @@ pub enum QuorumRule {
     Majority,
 }
 
-/// A machine that is no head and decides which half of a split appliance goes on.
+/// A host that is no head and decides which half of a split appliance survives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Witness {
-    /// Address of the machine that runs `corosync-qnetd`.
+    /// Address of the host that runs `corosync-qnetd`.
     pub address: IpAddr,
     /// Its port.
     #[serde(default = "default_witness_port")]
@@ -129,12 +131,13 @@ pub struct Witness {
     pub reach: Vec<IpAddr>,
 }
 
-/// What is known of the clients.
+/// Properties of the clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clients {
     /// How long initiators queue I/O of a lost session before they report an error, in seconds:
-    /// `node.session.timeo.replacement_timeout` of open-iscsi, or what multipath queues on top.
+    /// `node.session.timeo.replacement_timeout` of open-iscsi, or the queueing time of multipath
+    /// above it.
     pub replacement_timeout_s: u32,
 }
 
@@ -145,8 +148,8 @@ pub struct Network {
     /// Its address ranges, of either family, such as `10.77.1.0/24`.
     #[schemars(with = "Vec<String>")]
     pub subnets: Vec<Subnet>,
-    /// Number of the heartbeat link that runs here, 0 to 7; absent: none. Keep the numbers of
-    /// links that exist: changing one takes the link down.
+    /// Number of the heartbeat link that runs here, 0 to 7; absent: none. Do not change the numbers
+    /// of existing links: a change takes the link down.
     #[schemars(range(min = 0, max = 7))]
     pub heartbeat: Option<u8>,
     /// Largest packet that every interface and switch of the network carries, in bytes.
@@ -154,15 +157,15 @@ pub struct Network {
     pub mtu: u32,
 }
 
-/// One head: a machine that can serve pools.
+/// One head: a host that can serve pools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
-    /// Corosync's `nodeid`, 1 or more. Never changes, never used again for another machine.
+    /// Corosync's `nodeid`, 1 or more. Never changes, and is never reused for another host.
     #[schemars(range(min = 1))]
     pub number: u32,
-    /// Its memory, such as `64G`; compared with what the pools need after a takeover. Absent:
-    /// what the machine says.
+    /// Its memory, such as `64G`; compared with the needs of the pools after a takeover. Absent: as
+    /// reported by the head.
     #[serde(default, with = "size_text")]
     #[schemars(with = "Option<String>")]
     pub memory: Option<ByteCount>,
@@ -171,8 +174,8 @@ pub struct Head {
     pub links: BTreeMap<NetworkName, Link>,
     /// How the other heads power it off.
     pub fencing: Option<Fencing>,
-    /// By which the other heads know what lends its disks: what `bulkhead leg-server fingerprint` prints there, 64 hex
-    /// digits. Needed where a pool has `groups`.
+    /// The fingerprint by which the other heads identify its leg-server: the output of `bulkhead leg-server
+    /// fingerprint` there, 64 hex digits. Required where a pool has `groups`.
     pub fingerprint: Option<String>,
     /// Disks that only this head has, by names for `groups`, such as `bay1`.
     #[serde(default)]
@@ -206,16 +209,16 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fencing {
-    /// Wait before this head is powered off, in seconds (Pacemaker knows no less). With two heads exactly one has a
-    /// longer delay: when both are well and do not see each other, that one survives. Prefer the head
-    /// that serves fewer pools, because a crash of the other is then taken over without the wait.
+    /// Wait before this head is powered off, in seconds (Pacemaker's smallest unit). With two heads exactly one has a
+    /// longer delay: when both are healthy and do not see each other, that one survives. Prefer the head that serves
+    /// fewer pools, because a crash of the other is then taken over without the wait.
     pub delay_s: u32,
-    /// What the head is to its hypervisor, where it is a virtual machine.
+    /// The head's identity at its hypervisor, where it is a virtual machine.
     pub virtual_machine: Option<VirtualMachine>,
-    /// The head's baseboard management controller. For a virtual machine: that of the machine which
-    /// runs it, and all guests there die.
+    /// The head's baseboard management controller. For a virtual machine: that of its host, and all
+    /// guests there are powered off with it.
     pub bmc: Option<Bmc>,
-    /// The outlets of its power supplies, or of the machine that runs it: all of them must be off.
+    /// The outlets of its power supplies, or of the host that runs it: all of them must be off.
     pub outlets: Vec<Outlet>,
 }
 
@@ -246,7 +249,7 @@ pub struct Bmc {
 pub enum Privilege {
     /// Enough to switch the power on most controllers.
     Operator,
-    /// What every controller accepts.
+    /// Accepted by every controller.
     #[default]
     Administrator,
 }
@@ -255,7 +258,7 @@ pub enum Privilege {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pdu {
-    /// The fence agent that knows the model, such as `fence_apc_snmp`.
+    /// The fence agent for the model, such as `fence_apc_snmp`.
     #[schemars(regex(pattern = r"^fence_[a-z0-9_]+$"))]
     pub agent: String,
     /// Its address.
@@ -281,11 +284,11 @@ pub struct Outlet {
     pub outlet: String,
 }
 
-/// What switches virtual machines: a hypervisor, or what manages several.
+/// A controller of virtual machines: a hypervisor, or the manager of several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hypervisor {
-    /// The fence agent that knows it, such as `fence_virsh`, `fence_pve` or `fence_vmware_rest`.
+    /// The fence agent for it, such as `fence_virsh`, `fence_pve` or `fence_vmware_rest`.
     #[schemars(regex(pattern = r"^fence_[a-z0-9_]+$"))]
     pub agent: String,
     /// Its address. Agents that find it by themselves, such as `fence_xvm`, need none.
@@ -334,8 +337,8 @@ pub struct Pool {
     /// parity of each other.
     #[serde(default)]
     pub groups: Vec<LegGroup>,
-    /// Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds. Not
-    /// possible yet.
+    /// Devices for its intent log, in addition to `groups`. Mirrors over heads: acknowledged writes are stored there
+    /// for seconds. Not possible yet.
     #[serde(default)]
     pub log: Vec<LegGroup>,
     /// Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one. Not possible
@@ -354,13 +357,13 @@ pub struct Pool {
     pub claims: Claims,
     /// Addresses that move with it. Clients connect to these only.
     pub addresses: Vec<PoolAddress>,
-    /// TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then; those of `nfs` where a share
-    /// says so. A protocol that is not named is in the clear.
+    /// TLS for its clients, by the name of their protocol, such as `nbd`. It is then required; for `nfs` where a share
+    /// requires it. A protocol that is not named is in the clear.
     #[serde(default)]
     pub tls: BTreeMap<TlsProtocol, Tls>,
     /// The same as `tls.nbd`.
     pub nbd_tls: Option<Tls>,
-    /// Kerberos for its clients, which use it where a share says so. Absent: none.
+    /// Kerberos for its clients, which use it where a share requires it. Absent: none.
     pub kerberos: Option<Kerberos>,
     /// Where other appliances replicate into it. Absent: nowhere.
     pub replication: Option<Replication>,
@@ -380,9 +383,9 @@ pub struct LegGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LegGroupKind {
-    /// Each of two or three disks holds everything.
+    /// Each of two or three disks holds all data.
     Mirror,
-    /// Three disks or more, on three heads; all but one hold everything.
+    /// Three disks or more, on three heads; all data is available without any one of them.
     Raidz1,
 }
 
@@ -449,13 +452,13 @@ impl TryFrom<String> for TlsProtocol {
     }
 }
 
-/// TLS of a protocol that a pool is served by. The files lie on every head that may serve the pool, and are read when
-/// the server starts and when it is told to read its exports again.
+/// TLS of a protocol that a pool is served by. The files are stored on every head that can serve the pool. They are
+/// read when the server starts and when it reloads its exports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// File on each head with the certificate and those between it and a root, PEM. It is for the
-    /// pool's addresses, or for names that stand for them.
+    /// pool's addresses, or for names that resolve to them.
     pub certificate_file: PathBuf,
     /// File on each head that holds its private key, PEM, readable by root only.
     pub key_file: PathBuf,
@@ -473,7 +476,7 @@ pub struct Kerberos {
     pub keytab_file: PathBuf,
 }
 
-/// Where a pool listens for others that replicate into it.
+/// The listener of a pool for others that replicate into it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replication {
@@ -489,19 +492,18 @@ pub struct Replication {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claims {
-    /// Reservations if every disk of the pool knows them, else locks.
+    /// Reservations if every disk of the pool supports them, else locks.
     #[default]
     Auto,
     /// Persistent reservations (SCSI-3, NVMe): the disks themselves refuse the writes of a head that
     /// lost the pool. A pool with a disk that does not know them is not started.
     Reservations,
-    /// Locks, which only processes of one machine respect. Against other machines fencing alone
-    /// protects.
+    /// Locks, which only processes of one host respect. Against other hosts fencing alone protects.
     Locks,
 }
 
 impl Claims {
-    /// The word in the file.
+    /// Returns the value in the file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -587,7 +589,7 @@ impl Tls {
 }
 
 impl LegGroup {
-    /// How many of its disks hold everything.
+    /// Returns how many of its disks must be current.
     pub fn needed(&self) -> usize {
         match self.kind {
             LegGroupKind::Mirror => 1,

@@ -1,5 +1,5 @@
-//! Keys of the appliance file, such as `pools.tank.addresses[1].network`, and the lines they
-//! stand on, so that a finding can point at the text.
+//! Keys of the appliance file, such as `pools.tank.addresses[1].network`, and their line numbers,
+//! so that a finding can point at the text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -71,7 +71,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Where each key of one text stands.
+/// The line of each key of one text.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     lines: BTreeMap<Key, u32>,

@@ -1,8 +1,7 @@
-//! The appliance file, `appliance.toml`: what the heads, links, fence devices, pools and
-//! addresses of one appliance *should be*. Everything here is pure: [`parse`] reads the text,
-//! [`check()`] finds the mistakes in it, [`render`] turns it into what Corosync and Pacemaker
-//! read, [`plan()`] compares that with what is. Looking at machines and changing them is the
-//! job of the crate `cluster`.
+//! The appliance file, `appliance.toml`: the desired heads, links, fence devices, pools and
+//! addresses of one appliance. All of this crate is pure: [`parse`] reads the text, [`check()`]
+//! finds mistakes, [`render`] generates the configuration of Corosync and Pacemaker, and [`plan()`]
+//! compares it with the actual state. The crate `cluster` observes heads and changes them.
 //!
 //! The file is described field by field in `docs/formats/appliance.md`.
 

@@ -1,4 +1,5 @@
-//! From text to types. Mistakes of form are findings too, so that they are told like all others.
+//! Parses text into types. Syntax errors are findings too, so that they are reported like all
+//! others.
 
 use crate::check::{Code, Finding, Place};
 use crate::file::Appliance;
@@ -10,9 +11,9 @@ pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// An appliance with the places of its keys.
 #[derive(Clone, Debug)]
 pub struct Parsed {
-    /// What the file says.
+    /// The parsed file.
     pub appliance: Appliance,
-    /// Where it says it.
+    /// The line of each key.
     pub source: SourceMap,
 }
 

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::file::Pool;
 
-/// Where the server of a pool listens, by the protocol: the option of `bulkhead pool-server` and `bulkhead portal` that says so, and
-/// what it is given: `ADDRESS:PORT`, or `ADDRESS:PORT,GROUP` of a protocol that has groups. Every protocol is listed.
+/// The addresses at which the server of a pool listens, by protocol: the name of the option of `bulkhead pool-server`
+/// and `bulkhead portal`, and its values: `ADDRESS:PORT`, or `ADDRESS:PORT,GROUP` for a protocol with groups. Every
+/// protocol is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Portals(BTreeMap<String, BTreeSet<String>>);
 
@@ -34,7 +35,7 @@ impl Portals {
         Self(listed.collect())
     }
 
-    /// With an `address` of the protocol `name`, which a server told.
+    /// Adds an `address` of the protocol `name`, as a server reported it.
     pub fn insert(&mut self, name: &str, address: &str, group: Option<u16>) {
         let places = self.0.entry(name.to_owned()).or_default();
         places.insert(match group {
@@ -43,8 +44,7 @@ impl Portals {
         });
     }
 
-    /// What of these a server can be told that says of itself that it listens at `known`: the version that it was started in may be too
-    /// old to know every protocol.
+    /// Returns the portals that a server that reports `known` can accept: its version may not support every protocol.
     #[must_use]
     pub fn known_to(&self, known: &Self) -> Self {
         let is_known = |name: &str| {
@@ -79,7 +79,7 @@ impl Portals {
         self.0.values().all(BTreeSet::is_empty)
     }
 
-    /// Whether one place is in both, whatever its group.
+    /// Returns whether both contain the same address, whatever its group.
     pub fn meets(&self, other: &Self) -> bool {
         let place = |one: &String| one.split(',').next().unwrap_or_default().to_owned();
         self.0.iter().any(|(name, places)| {

@@ -1,5 +1,5 @@
-//! Secrets that stand in an appliance file because a fence agent takes them no other way, such as an SNMP
-//! community: they are not printed, and the file is then for root only.
+//! Secrets that must be in an appliance file because a fence agent accepts them no other way, such as an SNMP
+//! community. They are not printed, and the file is then readable by root only.
 
 use crate::file::Appliance;
 
@@ -11,7 +11,7 @@ pub const SECRET_PARAMETERS: &[&str] = &[
     "token_value",
     "snmp_priv_passwd",
 ];
-/// In the place of a secret.
+/// Replaces a secret.
 pub const HIDDEN: &str = "(not shown)";
 
 /// Whether the parameter of this name is a secret.
@@ -46,7 +46,7 @@ pub fn hide_text(text: &str) -> String {
     text.split_inclusive('\n').map(hide_line).collect()
 }
 
-/// One line of the file without its secrets. What is not understood is left out up to the line's end.
+/// Returns one line of the file without its secrets. Text that cannot be parsed is removed up to the end of the line.
 pub fn hide_line(line: &str) -> String {
     let mut shown = String::new();
     let mut rest = line;
@@ -70,7 +70,7 @@ pub fn hide_line(line: &str) -> String {
     shown + rest
 }
 
-/// What stands up to the first secret's `=`, and what follows it.
+/// Returns the text up to the first secret's `=`, and the rest.
 fn next_secret(line: &str) -> Option<(&str, &str)> {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     line.match_indices('=').find_map(|(at, _)| {

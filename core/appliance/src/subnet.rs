@@ -14,21 +14,21 @@ pub struct Subnet {
     prefix: u8,
 }
 
-/// Why a text is not a network. The sentence says what to do.
+/// Why a text is not a network. The sentence contains the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSubnetError {
     /// Not an address, a slash and a prefix length.
     #[error("{text:?} is not a network: write it like 10.77.1.0/24 or fd00:77:1::/64")]
     Malformed {
-        /// What was given.
+        /// The invalid text.
         text: String,
     },
     /// Bits are set right of the prefix.
     #[error("{text:?} names a host, not a network: write {network}")]
     HostBits {
-        /// What was given.
+        /// The invalid text.
         text: String,
-        /// What was probably meant.
+        /// The network that was probably meant.
         network: Subnet,
     },
 }

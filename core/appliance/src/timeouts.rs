@@ -1,15 +1,16 @@
 //! Time-outs of the cluster: three profiles, and single values over them.
 //!
-//! **Signs of life of a pool with `multihost=on`** follow the promise of the appliance file, because ZFS's own interval (10 s)
-//! lets an import without proof wait 20 to 25 s, and no profile promises that. The owner may be silent for 40 % of what is
-//! left of `takeover_budget_s` after token, consensus and half a second for the import, in whole seconds; at least
-//! 0.8 s and at most 10 s, with eight signs of life to each such silence. The interval travels in the sign of life, so a
-//! head with another profile cannot misjudge it. Whoever imports without proof waits for twice the silence and a random quarter
-//! more. An owner that left no sign for as long as its silence ends (exit code 8) instead of staying suspended: nobody knows
-//! whether another head has the pool meanwhile, and a new start asks the cluster and the locks, which know. Twice the
-//! shortest silence is longer than the second after which a server that stood still looks at the disks before it writes. The
-//! cost: a standstill of all disks that is longer than the silence is a restart, where it would have been a pause.
-//! `pool-server` alone keeps 10 s. `cargo test -p bulkhead --test cluster ownership::` shows the wait and the end.
+//! **The multihost interval of a pool with `multihost=on`** follows from the takeover budget of the appliance file.
+//! ZFS's own interval (10 s) lets an import without proof wait 20 to 25 s, which exceeds the budget of every profile.
+//! The owner may be silent for 40 % of the rest of `takeover_budget_s` after token, consensus and half a second for the
+//! import, in whole seconds; at least 0.8 s and at most 10 s. It writes eight MMP blocks in each such period. The
+//! interval is part of the MMP block, so a head with another profile cannot misjudge it. An import without proof waits
+//! for twice that period and a random quarter more. An owner that wrote no MMP block for that period exits (code 8)
+//! instead of staying suspended: another head may have imported the pool, and a new start checks ownership with the
+//! cluster and the locks. Twice the shortest period is longer than the second after which a server that was stalled
+//! reads the labels before it writes. The cost: a stall of all disks that is longer than the period is a restart, where
+//! it would have been a pause. `pool-server` alone uses 10 s. `cargo test -p bulkhead --test cluster ownership::` shows
+//! the wait and the exit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,26 +48,26 @@ pub struct TimeoutWishes {
     pub link_probes_up: Option<u32>,
     /// Bound of one power-off by a fence device, in seconds.
     pub fence_s: Option<u32>,
-    /// Time between tests that each fence device answers, in seconds.
+    /// Interval of tests that each fence device responds, in seconds.
     pub fence_monitor_s: Option<u32>,
     /// Bound of the start of a pool, in seconds. A pool that starts more slowly is moved on.
     pub pool_start_s: Option<u32>,
     /// Bound of the stop of a pool, in seconds. A head that stops more slowly is powered off. A
-    /// server that does not answer for a hundredth of it (200 ms to 1 s) is killed.
+    /// server that does not respond for a hundredth of it (200 ms to 1 s) is killed.
     pub pool_stop_s: Option<u32>,
     /// Time between tests that a pool's server is alive, in seconds.
     pub pool_monitor_s: Option<u32>,
-    /// Bound of one such test, in seconds. A server that does not answer for a tenth of it (300 ms
+    /// Bound of one such test, in seconds. A server that does not respond for a tenth of it (300 ms
     /// to 3 s) counts as failed.
     pub pool_monitor_timeout_s: Option<u32>,
-    /// How long a disk may take for one read or write, in seconds. One that takes longer counts as failed, and the pool
-    /// goes on with the others; clients wait for so long. Disks that try hard to read a bad sector need
-    /// up to 7 s where their error recovery is bounded, and a minute where it is not.
+    /// How long a disk may take for one read or write, in seconds. A slower disk counts as failed, and the pool
+    /// continues with the others; clients are blocked until then. Disks that try hard to read a bad sector need up to 7
+    /// s where their error recovery is bounded, and a minute where it is not.
     pub disk_answer_s: Option<u32>,
     /// The longest pause that clients are promised after the loss of a head, in seconds.
     pub takeover_budget_s: Option<u32>,
-    /// How long a head that boots waits for the others before it starts Pacemaker, which powers off what it does not
-    /// see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, however long that takes.
+    /// How long a head that boots waits for the other heads before it starts Pacemaker, which powers off heads that it
+    /// does not see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, without a limit.
     pub boot_wait_s: Option<u32>,
 }
 
@@ -113,7 +114,7 @@ const DEFAULT: Timeouts = Timeouts {
     link_probes_up: 2,
     fence_s: 20,
     fence_monitor_s: 60,
-    // With the power-off before it still within the 120 s that open-iscsi waits by default.
+    // Within the 120 s that open-iscsi waits by default, including the power-off before it.
     pool_start_s: 60,
     pool_stop_s: 60,
     pool_monitor_s: 5,
@@ -131,9 +132,9 @@ impl Profile {
             Self::Fast => Timeouts {
                 token_ms: 300,
                 consensus_ms: 100,
-                // A BMC that answers at all has done it within half of that.
+                // A BMC that responds at all does so within half of that.
                 fence_s: 10,
-                // The agent waits 200 ms for an answer before it kills, and 400 ms in a monitor.
+                // The agent waits 200 ms for a response before it kills, and 400 ms in a monitor.
                 pool_stop_s: 20,
                 pool_monitor_s: 1,
                 pool_monitor_timeout_s: 4,
@@ -190,16 +191,16 @@ impl TimeoutWishes {
 
 /// Time for the import itself after the wait for signs of life, in milliseconds.
 const IMPORT_MS: u32 = 500;
-/// An import waits for twice the silence and a random quarter more, and looks at the disks once a
+/// An import waits for twice the silence and a random quarter more, and reads the disks once a
 /// second.
 const SILENCES_PER_WAIT_PERCENT: u32 = 250;
-/// Shorter silences occur on machines that are well, and the library knows none.
+/// Shorter silences occur on healthy hosts, and the library supports none.
 const MULTIHOST_SILENCE_MS_MIN: u32 = 800;
-/// Longer ones help nobody.
+/// Longer ones have no benefit.
 const MULTIHOST_SILENCE_MS_MAX: u32 = 10_000;
 
-/// What Corosync adds to the token for each head after the second, in milliseconds. Its own 650 would have a third head take a lost
-/// one over twice as late as a second one does.
+/// Milliseconds that Corosync adds to the token for each head after the second. With its default of 650 a third head
+/// would be taken over twice as late as a second one.
 pub(crate) const TOKEN_COEFFICIENT_MS: u32 = 50;
 
 impl Timeouts {
@@ -211,9 +212,9 @@ impl Timeouts {
             .saturating_add(more_than_two.saturating_mul(TOKEN_COEFFICIENT_MS))
     }
 
-    /// How long the owner of a pool with `multihost=on` may fail to leave a sign of life before it
-    /// gives the pool up, in milliseconds. It is as long as can be while an import without proof, which waits
-    /// for twice to two and a half times as long, still ends within what clients are promised.
+    /// How long the owner of a pool with `multihost=on` may fail to write an MMP block before it gives the pool up, in
+    /// milliseconds. It is the longest period with which an import without proof, which waits 2 to 2.5 times as long,
+    /// still completes within the takeover budget.
     pub fn multihost_silence_ms(&self, heads: usize) -> u32 {
         let promised_ms = self.takeover_budget_s.saturating_mul(1_000);
         let left_ms = promised_ms
@@ -225,8 +226,8 @@ impl Timeouts {
         silence_ms.clamp(MULTIHOST_SILENCE_MS_MIN, MULTIHOST_SILENCE_MS_MAX)
     }
 
-    /// The longest a takeover may take before the cluster itself gives up on a step, in seconds:
-    /// the loss is noticed, the head is fenced (after `fence_delay_s`), the pool starts.
+    /// Returns the longest takeover before the cluster itself times out, in seconds: the loss is
+    /// detected, the head is fenced (after `fence_delay_s`), the pool starts.
     pub fn takeover_worst_s(&self, heads: usize, fence_delay_s: u32) -> u32 {
         let detection_ms = self
             .token_effective_ms(heads)
@@ -258,7 +259,7 @@ mod tests {
         }
     }
 
-    /// The default of open-iscsi, which the guide says fits every profile.
+    /// The default of open-iscsi, which the guide promises to work with every profile.
     const INITIATORS_WAIT_S: u32 = 120;
 
     #[test]
@@ -270,12 +271,12 @@ mod tests {
             let detected_ms = times.token_effective_ms(3) + times.consensus_ms;
             let begun_ms = detected_ms + ms(budget::TRANSITION_DELAY_WITNESS) + IMPORT_MS;
             assert!(begun_ms < times.takeover_budget_s * 1_000, "{profile:?}");
-            // If every step takes as long as it may, initiators are still there.
+            // If every step uses its full bound, initiators still wait.
             assert!(
                 times.takeover_worst_s(3, 1) < INITIATORS_WAIT_S,
                 "{profile:?}"
             );
-            // One lost probe takes no link down.
+            // One lost probe does not take a link down.
             assert!(times.link_probe_timeout_ms >= 3 * times.link_probe_interval_ms);
             // A leg of another head fails before the pool's own time-out for a disk.
             assert!(ms(budget::DEVICE_DEADLINE) < times.disk_answer_s * 1_000);

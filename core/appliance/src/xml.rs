@@ -8,7 +8,7 @@ const DEPTH_MAX: usize = 64;
 /// Longest document that is read, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 
-/// One element with everything inside it.
+/// One element with its attributes and children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     /// Its tag.

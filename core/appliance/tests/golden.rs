@@ -1,7 +1,7 @@
-//! What the examples are rendered to, compared with files that people can read and review, and
-//! judged by the stock tools of Corosync and Pacemaker where they are installed.
+//! The rendered examples, compared with reviewed files, and checked by the stock tools of Corosync
+//! and Pacemaker where they are installed.
 //!
-//! `BLESS=1 cargo test -p appliance` writes the files anew.
+//! `BLESS=1 cargo test -p appliance` rewrites the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,8 @@ fn examples_are_rendered_as_reviewed() {
     }
 }
 
-/// What packages install is what `apply` writes, so that a plan after an installation is empty.
+/// Packages install the same files as `apply` writes, so that a plan after an installation is
+/// empty.
 #[test]
 fn the_packaged_agents_are_those_that_are_written() {
     let program = Path::new("/usr/bin/bulkhead");
@@ -90,7 +91,7 @@ fn schema_and_reference_follow_the_types() {
     );
 }
 
-/// Whether a program can be run; says so where it cannot.
+/// Returns whether a binary is installed, and prints a note where it is not.
 fn is_installed(program: &str) -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path)
@@ -212,13 +213,14 @@ fn pacemaker_fences_before_it_takes_over_and_brings_addresses_up_last() {
     );
     assert!(!summary(&said).contains("pool-vault"), "{said}");
 
-    // The head comes back: nothing flies back unasked.
+    // The head rejoins: no resource fails back without a request.
     let (ok, said) = run("crm_simulate", &["-x", &after, "-S", "-u", "left"]);
     assert!(ok, "{said}");
     assert!(!summary(&said).contains("pool-tank"), "{said}");
 }
 
-/// Both heads of the example run, and then these results come in; what the scheduler decides.
+/// Both heads of the example run, and then these results arrive; returns the decision of the
+/// scheduler.
 fn after(folder: &Path, results: &[&str]) -> String {
     let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let (start, running) = (file("start.xml"), file("running.xml"));
@@ -235,7 +237,7 @@ fn after(folder: &Path, results: &[&str]) -> String {
     said
 }
 
-/// What else is to be done would wait for each try, which takes as long as a fence may.
+/// Each retry can take as long as a fence, and would delay all other actions.
 #[test]
 fn a_fence_device_that_does_not_start_is_not_started_again_and_again() {
     if !is_installed("crm_simulate") {
@@ -250,7 +252,7 @@ fn a_fence_device_that_does_not_start_is_not_started_again_and_again() {
     assert!(!summary(&said).contains("pool-"), "{said}");
 }
 
-/// An address that its head cannot have takes the pool to the other head, and the failure is not repeated without end.
+/// An address that its head cannot have moves the pool to the other head, and the failure is not repeated endlessly.
 #[test]
 fn a_pool_leaves_a_head_that_cannot_have_its_address() {
     if !is_installed("crm_simulate") {
@@ -291,7 +293,7 @@ fn of_three_heads_a_pool_comes_before_fence_devices_of_the_head_that_was_lost() 
     assert!(at("address-10.77.1.100_start_0") < device, "{graph}");
 }
 
-/// What the scheduler decided, without the steps.
+/// Returns the decision of the scheduler, without the steps.
 fn summary(said: &str) -> &str {
     let from = said.find("Transition Summary").expect("a summary");
     let rest = &said[from..];

@@ -1,5 +1,5 @@
-//! Files that no sane person writes. Whatever stands in one, it is understood or refused, and what
-//! is understood can be checked, rendered and planned without a panic.
+//! Malformed and hostile files. Each one is either parsed or refused, and a parsed one can be
+//! checked, rendered and planned without a panic.
 
 use appliance::plan::{Actual, HeadActual};
 use appliance::{Facts, Layout, check, desired_state, parse, plan};

@@ -1,5 +1,5 @@
-//! Certificates (X.509, RFC 5280) that sign themselves, and for how long one is valid. What they are believed
-//! for is decided elsewhere: by a fingerprint, or by a person.
+//! Self-signed certificates (X.509, RFC 5280) and their validity periods. Trust is decided elsewhere: by a fingerprint,
+//! or by an administrator.
 
 #![forbid(unsafe_code)]
 
@@ -20,10 +20,10 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 /// Characters of a common name (RFC 5280, upper bounds).
 const COMMON_NAME_MAX: usize = 64;
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Whatever those agree on who know its fingerprint.
+    /// Any purpose that the holders of its fingerprint agree on.
     Any,
     /// A server.
     Server,
@@ -34,7 +34,7 @@ pub enum Purpose {
 /// Why there is no certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// A certificate is for somebody.
+    /// A certificate must name its owner.
     #[error("no name was given")]
     NoName,
     /// Not the name of a host.
@@ -101,7 +101,7 @@ pub fn make(names: &[String], purpose: Purpose) -> Result<Made, CertificateError
     })
 }
 
-/// Whether a name may stand in a certificate: letters, digits and `-._*`, or an address.
+/// Returns whether a name is allowed in a certificate: letters, digits and `-._*`, or an address.
 fn is_name(name: &str) -> bool {
     let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*".contains(&byte);
     name.parse::<std::net::IpAddr>().is_ok() || !name.is_empty() && name.bytes().all(may_be)

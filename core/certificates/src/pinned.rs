@@ -1,4 +1,4 @@
-//! Mutual TLS 1.3 among those who know each other's certificates by fingerprint. No authority, no dates.
+//! Mutual TLS 1.3 between peers that pin each other's certificates by fingerprint. No authority, no dates.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use rustls::{
     Error, OtherError, PeerMisbehaved, ServerConfig, SignatureScheme,
 };
 
-/// What a certificate is known by: SHA-256 of its DER form, as 64 hex digits.
+/// The identity of a certificate: SHA-256 of its DER form, as 64 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
@@ -52,7 +52,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Who answered has a certificate that is not among those that are known.
+/// The peer's certificate is not one of the pinned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate there has the fingerprint {0}, which is not the one that is known here")]
 pub struct OtherCertificate(pub Fingerprint);
@@ -119,7 +119,7 @@ impl Identity {
         })
     }
 
-    /// What others know it by.
+    /// Returns the fingerprint that peers pin.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
     }
@@ -135,7 +135,7 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    /// TLS for the owners of these certificates, and nobody else.
+    /// Returns a TLS configuration that accepts the owners of these certificates only.
     pub fn server(&self, peers: Vec<Fingerprint>) -> Result<Arc<ServerConfig>, Error> {
         let pinned = Pinned::new(peers);
         let config = ServerConfig::builder_with_provider(Arc::clone(&pinned.provider))
@@ -146,8 +146,8 @@ impl Identity {
     }
 }
 
-/// Lets in the certificates that were named, whoever signed them. That the peer has the key is
-/// proved by the handshake's signature, as always.
+/// Accepts the pinned certificates, whoever signed them. The handshake's signature proves that the
+/// peer has the key, as always.
 #[derive(Debug)]
 struct Pinned {
     accepted: Vec<Fingerprint>,

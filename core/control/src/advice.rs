@@ -1,7 +1,7 @@
-//! What somebody should do about a state. The same value is shown by the command line, the API and the
-//! console, so that no two of them say different things. The pool's server makes it (`operations/next_step.rs` of the program),
-//! where the state is known. None of those that show it makes sentences of its own about a pool's state; the command is a field of
-//! its own, so that it can become a button.
+//! The recommended action for a state. The command line, the API and the console show the same value, so that they
+//! never contradict each other. The pool's server creates it (`operations/next_step.rs` of the program), because it has
+//! the state. No client composes sentences of its own about a pool's state; the command is a separate field, so that it
+//! can become a button.
 
 use std::fmt;
 
@@ -16,44 +16,44 @@ use serde::{Deserialize, Serialize};
 pub enum Severity {
     /// Clients suffer, or data is lost.
     Error,
-    /// Something is wrong, and clients do not notice.
+    /// A fault that clients do not notice.
     #[default]
     Warning,
     /// Good to know.
     Info,
 }
 
-/// What the console offers to do about it.
+/// The button of the console for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Button {
     /// Replace a disk, guided.
     ReplaceDisk,
-    /// Clear errors, which lets a suspended pool go on.
+    /// Clear errors, which resumes a suspended pool.
     Clear,
     /// Use the device again.
     Online,
     /// Begin a scrub.
     Scrub,
-    /// Go on with a paused scrub.
+    /// Resume a paused scrub.
     ResumeScrub,
-    /// Show what takes the space.
+    /// Show the space usage.
     Space,
 }
 
-/// What to do.
+/// A recommended action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// How much it matters.
     pub severity: Severity,
-    /// What to do, in words.
+    /// The action, in words.
     pub what: String,
-    /// Why: what is the matter.
+    /// The reason: the fault or state.
     pub why: String,
-    /// The command that does it, or says more.
+    /// The command that performs it, or shows details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What the console offers.
+    /// The button of the console.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub button: Option<Button>,
     /// The device it is about, if it is about one.
@@ -72,7 +72,7 @@ impl Advice {
         }
     }
 
-    /// This command does it, or says more.
+    /// Adds the command that performs it, or shows details.
     #[must_use]
     pub fn by(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());

@@ -1,5 +1,5 @@
-//! What is answered. The same values are printed by the command line's `--json`, so their field
-//! names are stable. Sizes are in bytes, times in the unit that the name says.
+//! Responses to control requests. The same values are printed by the command line's `--json`, so
+//! their field names are stable. Sizes are in bytes, times in the unit that the field name states.
 
 mod files;
 mod frozen;
@@ -30,23 +30,23 @@ pub use crate::space::PoolSpace;
 use crate::transfer::{InterruptedView, TransferView};
 pub use left_out::LeftOutView;
 
-/// One answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is as asked.
+    /// The requested state is established.
     Done(Done),
-    /// Everything at a glance.
+    /// The overall status.
     Status(Box<Status>),
     /// A pool in detail.
     Pool(Box<PoolStatus>),
-    /// What the devices of a pool did.
+    /// The load of a pool's devices.
     Load(Box<PoolLoad>),
     /// Pools that were found.
     Pools(Vec<PoolSummary>),
     /// Volumes of a pool.
     Volumes(Vec<VolumeView>),
-    /// What the replacement of a disk would do.
+    /// The plan for the replacement of a disk.
     Replacement(Box<ReplacementView>),
     /// Where the space of a pool's datasets goes.
     Space(Vec<SpaceView>),
@@ -56,9 +56,9 @@ pub enum Answer {
     Filesystems(Vec<FilesystemView>),
     /// A file system in detail.
     Filesystem(Box<FilesystemView>),
-    /// What a check of a file system found.
+    /// The findings of a file system check.
     Checked(CheckView),
-    /// What NFS clients have open in a file system.
+    /// The files that NFS clients have open in a file system.
     OpenFiles(Box<OpenFilesView>),
     /// A volume or file system was taken back to a snapshot.
     RolledBack(RolledBack),
@@ -76,49 +76,49 @@ pub enum Answer {
     Targets(Vec<TargetView>),
     /// A target in detail.
     Target(Box<TargetView>),
-    /// Who may ask for the targets of a pool.
+    /// The access rule for discovery of a pool's targets.
     Discovery(DiscoveryView),
-    /// What initiators prove to a target.
+    /// The CHAP users of a target.
     Chap(ChapView),
     /// NBD exports of a pool.
     Nbd(Vec<NbdView>),
     /// Where a server listens.
     Portals(Vec<PortalView>),
-    /// What happened to a pool, oldest first.
+    /// Events of a pool, oldest first.
     Events(Vec<Event>),
-    /// What was sent or received.
+    /// The result of a send or receive.
     Transfer(TransferView),
-    /// What an interrupted receive left.
+    /// The state that an interrupted receive left.
     Interrupted(InterruptedView),
-    /// Everything about replication.
+    /// The replication of a pool.
     Replication(Box<ReplicationView>),
     /// Properties by name.
     Properties(BTreeMap<String, Property>),
 }
 
-/// It is as asked.
+/// The requested state is established.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
     /// Whether anything had to be changed; `false` means that it was already so.
     pub changed: bool,
-    /// What was done, or was already so.
+    /// The change that was made, or the state that already existed.
     pub message: String,
-    /// The names of what was made, where several can be.
+    /// The names of created objects, where there can be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<String>,
-    /// The names of what was destroyed, or of a dry run of what would be, where several can be. What is below a dataset
-    /// comes after it.
+    /// The names of destroyed objects, or in a dry run of those that would be destroyed, where there can be several.
+    /// Children follow their dataset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destroyed: Vec<String>,
 }
 
 impl Done {
-    /// Something was changed.
+    /// Returns the response for a change.
     pub fn changed(message: impl Into<String>) -> Answer {
         Self::made(Vec::new(), message)
     }
 
-    /// Several answers as one; none of none.
+    /// Joins several results into one; none if there are none.
     pub fn joined(all: Vec<Self>) -> Option<Self> {
         let messages: Vec<&str> = all.iter().map(|done| done.message.as_str()).collect();
         (!all.is_empty()).then(|| Self {
@@ -167,7 +167,7 @@ pub struct RolledBack {
     /// How long clients waited; none if it was not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ms: Option<u64>,
-    /// Sessions that were told that the contents changed.
+    /// Sessions that were notified of the new contents.
     pub sessions_told: u64,
     /// Connections that were closed, because the size changed and their protocol cannot tell.
     pub connections_closed: u64,
@@ -228,12 +228,12 @@ pub struct PoolStatus {
     pub guid: String,
     /// `ONLINE`, `DEGRADED`, `FAULTED`, `SUSPENDED`, ...
     pub health: String,
-    /// Whether all I/O waits for devices.
+    /// Whether all I/O is paused because devices are missing.
     pub suspended: bool,
     /// Since when writes wait, and why, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes_wait: Option<WritesWait>,
-    /// Capacity of the devices, with parity: [`Self::space`] says what volumes have of it.
+    /// Capacity of the devices, with parity. [`Self::space`] is the usable space.
     pub size: u64,
     /// Allocated bytes of it.
     pub allocated: u64,
@@ -244,7 +244,7 @@ pub struct PoolStatus {
     pub space: Option<PoolSpace>,
     /// Fragmentation of the free space in percent, if known.
     pub fragmentation_percent: Option<u64>,
-    /// What deduplication saves, if blocks were written with it.
+    /// Savings of deduplication, if blocks were written with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<DedupView>,
     /// The tree of devices.
@@ -260,18 +260,18 @@ pub struct PoolStatus {
     /// When it is scrubbed, if on a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub_schedule: Option<ScrubScheduleView>,
-    /// What to do, in this order; empty when all is well.
+    /// Recommended actions, in this order; empty when the pool is healthy.
     pub advice: Vec<Advice>,
-    /// What it replicates to others, at a glance.
+    /// Summary of its replication to other pools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replication: Vec<ReplicationGlance>,
-    /// What is damaged beyond repair, the first hundred places.
+    /// Data damaged beyond repair, the first hundred ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamageView>,
     /// Options that a server of it needs, so that all clients reach it; of a pool that has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_options: Vec<String>,
-    /// What the devices did; an answer of its own for whoever asks.
+    /// The load of the devices; sent as a separate response on request.
     #[serde(skip)]
     pub load: PoolLoad,
 }
@@ -311,21 +311,21 @@ impl PoolStatus {
     }
 }
 
-/// What a pool and its devices did since the pool was opened. All counts only grow: the difference between two looks is
-/// what happened in between.
+/// I/O of a pool and its devices since the pool was opened. All counters only grow: the difference between two samples
+/// is the I/O in between.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolLoad {
-    /// The process that has the pool open: where another one has, it counts anew.
+    /// The process that has the pool open. The counters start again when another process opens it.
     pub pid: u32,
-    /// Nanoseconds for which it was counted, on a clock that only goes forward: compare two looks by it.
+    /// Nanoseconds of counting, on a monotonic clock: the interval between two samples.
     pub counted_ns: u64,
-    /// Whether all I/O waits for devices.
+    /// Whether all I/O is paused because devices are missing.
     pub suspended: bool,
     /// The pool as a whole; its members are the groups and devices.
     pub whole: DeviceLoad,
 }
 
-/// What a pool, a group or a device did. Counts of a group and of the pool are the sums of their devices'.
+/// I/O of a pool, a group or a device. Counts of a group and of the pool are the sums of their devices'.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLoad {
     /// As [`DeviceView::name`]; the pool's.
@@ -346,9 +346,9 @@ pub struct DeviceLoad {
     pub read_waits: Vec<u64>,
     /// The same of writes.
     pub write_waits: Vec<u64>,
-    /// Requests that wait to be sent to devices at this moment.
+    /// Requests that are queued for devices.
     pub pending: u64,
-    /// Requests that devices are at, at this moment.
+    /// Requests that are active on devices.
     pub active: u64,
     /// Members of a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -379,7 +379,7 @@ pub struct DamageView {
     pub snapshot: Option<SnapshotName>,
 }
 
-/// What the replacement of a disk would do.
+/// The plan for the replacement of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplacementView {
     /// The pool.
@@ -391,18 +391,18 @@ pub struct ReplacementView {
     pub failing: Vec<FailingView>,
     /// Bytes that a new disk needs.
     pub needed_bytes: u64,
-    /// Disks of this machine that nothing uses.
+    /// Unused disks of this head.
     pub candidates: Vec<UnusedDiskView>,
     /// The device that would be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The disk that would take its place.
+    /// The disk that would replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
     /// Why it cannot be done yet, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hindrance: Option<String>,
-    /// What would be done, in sentences.
+    /// The steps, in sentences.
     pub steps: Vec<String>,
 }
 
@@ -431,10 +431,10 @@ pub struct UnusedDiskView {
     pub path: String,
     /// Bytes.
     pub size: u64,
-    /// What the maker calls it.
+    /// The manufacturer's model name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What is printed on it.
+    /// The serial number printed on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Why it is not taken by itself.
@@ -460,7 +460,7 @@ pub struct DeviceView {
     /// Bytes that the last scrub or resilver wrote to it because they were wrong or missing.
     #[serde(default)]
     pub repaired: u64,
-    /// Why it is in this state, if something is wrong.
+    /// The reason for its state, if it has a fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Members of a group.
@@ -495,7 +495,7 @@ pub struct ScanView {
 }
 
 impl PoolStatus {
-    /// Gives devices that are legs the names that people know.
+    /// Replaces the names of devices that are legs by the names of the legs.
     pub fn name_legs(&mut self) {
         fn name_in(legs: &LegsView, devices: &mut [DeviceView]) {
             for device in devices {
@@ -519,10 +519,10 @@ impl ScanView {
     }
 }
 
-/// Something that happened to a pool.
+/// An event of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its place in the pool's history of events, from 1 on.
+    /// Its number in the pool's history of events, from 1 on.
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
@@ -533,7 +533,7 @@ pub struct Event {
     /// The device it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// What happened, in a sentence.
+    /// The event in a sentence.
     pub message: String,
 }
 
@@ -566,7 +566,7 @@ pub struct VolumeView {
     pub space: SpaceView,
     /// Where it is exported, in words such as `iscsi:IQN/0` and `nbd:NAME`.
     pub exports: Vec<String>,
-    /// Who it is to initiators.
+    /// Its identity towards initiators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<crate::exports::Identity>,
     /// Properties; only in detail.
@@ -577,36 +577,36 @@ pub struct VolumeView {
 /// Where the space of a dataset goes, and its limits. In bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpaceView {
-    /// Its name; empty beside a volume, which has one.
+    /// Its name; empty for a volume, which is named elsewhere.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// All that it takes, with what is below it.
+    /// Space that it uses, with its children.
     pub used: u64,
-    /// What it could still take.
+    /// Space that is available to it.
     pub available: u64,
     /// Its present contents.
     pub by_data: u64,
-    /// What only its snapshots hold.
+    /// Space that only its snapshots use.
     pub by_snapshots: u64,
-    /// What is below it.
+    /// Space of its children.
     pub by_children: u64,
     /// Set aside and not used yet.
     pub by_reservation: u64,
     /// Written since its newest snapshot.
     pub written: u64,
-    /// What it takes before compression, with what is below it.
+    /// Size before compression, with its children.
     pub logical_used: u64,
     /// Its contents before compression.
     pub logical_referenced: u64,
-    /// How many times smaller compression makes it, in percent: 150 for 1.5.
+    /// The compression ratio in percent: 150 for 1.5.
     pub compress_percent: u64,
-    /// Most that it may take, with its snapshots and what is below it.
+    /// Limit of its space, with its snapshots and children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<u64>,
     /// Most that its contents may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refquota: Option<u64>,
-    /// Set aside for it, its snapshots and what is below it.
+    /// Space reserved for it, its snapshots and children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<u64>,
     /// Set aside for its contents.
@@ -614,7 +614,7 @@ pub struct SpaceView {
     pub refreservation: Option<u64>,
 }
 
-/// What deduplication saves in a pool.
+/// Savings of deduplication in a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DedupView {
     /// How many times the blocks would take their space, in percent: 250 for 2.5.
@@ -664,14 +664,14 @@ pub struct RuleView {
     pub snapshots: u64,
 }
 
-/// A target. Secrets are never part of an answer.
+/// A target. Secrets are never part of a response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetView {
     /// Its name.
     pub name: IscsiName,
     /// Portal groups that offer it; empty means all.
     pub portal_groups: Vec<u16>,
-    /// Who may log in.
+    /// The clients that may log in.
     pub access: AccessRule,
     /// CHAP users.
     pub chap_users: Vec<String>,
@@ -685,34 +685,36 @@ pub struct TargetView {
     pub sessions: Vec<SessionView>,
 }
 
-/// What a protocol shows that has no view of its own.
+/// The exports of a protocol that has no view of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProtocolView {
     /// The protocol.
     pub name: String,
     /// Where it listens.
     pub listeners: Vec<String>,
-    /// What it shows.
+    /// The exports.
     pub exports: Vec<ExportView>,
-    /// By what clients can secure their connections, such as `TLS`.
+    /// Ways in which clients can secure their connections, such as `TLS`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secured_by: Vec<String>,
-    /// While clients may take back what they had open and locked at the server before.
+    /// Set during the grace period, while clients may reclaim their state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryView>,
 }
 
-/// Clients may take back what they had open and locked at the server before. Others get nothing meanwhile that could be in their way.
+/// The grace period: clients may reclaim the opens and locks that they held at the previous server. Conflicting
+/// requests are refused until it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryView {
-    /// It ends then, in milliseconds from now, if nobody takes something back until then.
+    /// Milliseconds until it ends, if no client reclaims state before.
     pub remaining_ms: u64,
-    /// Clients that it waits for, and ends without. Nothing: it is not known who had something.
+    /// Clients that have not reclaimed yet; it ends early when none is left. None: it is not known
+    /// which clients held state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited_clients: Option<u64>,
 }
 
-/// What clients of a protocol can connect to.
+/// An export that clients of a protocol can connect to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportView {
     /// Its name.
@@ -724,7 +726,8 @@ pub struct ExportView {
     pub sessions: Vec<SessionView>,
 }
 
-/// What whoever asks for the targets of a pool has to prove. Secrets are never part of an answer.
+/// The authentication required for discovery of a pool's targets. Secrets are never part of a
+/// response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiscoveryView {
     /// The pool.
@@ -736,12 +739,12 @@ pub struct DiscoveryView {
     pub mutual_user: Option<String>,
 }
 
-/// What initiators prove to a target, and what it proves to them. Secrets are never part of an answer.
+/// The mutual authentication of initiators and a target. Secrets are never part of a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChapView {
     /// The target.
     pub target: IscsiName,
-    /// CHAP users; none means that no secret is asked for.
+    /// CHAP users; with none, no secret is required.
     pub chap_users: Vec<String>,
     /// The user name by which the target proves itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -768,7 +771,7 @@ pub struct UnitView {
     pub serial: String,
 }
 
-/// Who is connected to an export.
+/// A session of an export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionView {
     /// How the client calls itself; the export's name where the protocol has no such name.
@@ -789,7 +792,7 @@ pub struct NbdView {
     pub sessions: Vec<SessionView>,
 }
 
-/// Everything at a glance.
+/// The overall status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The pool.
@@ -802,24 +805,23 @@ pub struct Status {
     pub targets: Vec<TargetView>,
     /// NBD exports with their clients.
     pub nbd: Vec<NbdView>,
-    /// What other protocols show.
+    /// The exports of other protocols.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_protocols: Vec<ProtocolView>,
-    /// Who may ask for the targets.
+    /// The access rule for discovery of targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<DiscoveryView>,
     /// Export documents that cannot be served, in sentences.
     pub problems: Vec<String>,
-    /// What was done on the volumes that are shown, since the server began.
+    /// I/O on the volumes shown, since the server started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<VolumeActivity>,
-    /// What was done in the file systems that are shared, since the server began.
+    /// I/O in the shared file systems, since the server started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_system_activity: Vec<FileSystemActivity>,
 }
 
-/// What clients did on a volume since the server began. Times are from the arrival of a request to its
-/// answer.
+/// I/O of clients on a volume since the server started. Times are from the arrival of a request to its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeActivity {
     /// The volume.
@@ -851,22 +853,22 @@ pub struct VolumeActivity {
     pub frozen: Option<FrozenView>,
 }
 
-/// What clients did in a file system since the server began to share it.
+/// I/O of clients in a file system since the server began to share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSystemActivity {
     /// The file system. Empty: all that are too many to be counted by themselves, together.
     pub name: String,
     /// Requests that read from files.
     pub reads: RequestActivity,
-    /// Requests that wrote to files, with waiting for durability where they asked for it.
+    /// Requests that wrote to files. Includes the time for durability where it was requested.
     pub writes: RequestActivity,
-    /// All others: names, attributes, opens, locks, and having durable what was written before.
+    /// All other requests: names, attributes, opens, locks, and commits of earlier writes.
     pub others: RequestActivity,
     /// Requests that failed by an error of I/O, which are counted nowhere else.
     pub errors: u64,
 }
 
-/// Requests of one kind. Times are from the arrival of a request to its answer.
+/// Requests of one kind. Times are from the arrival of a request to its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestActivity {
     /// Requests.
@@ -884,7 +886,7 @@ pub struct RequestActivity {
 pub struct ServerStatus {
     /// Process id.
     pub pid: u32,
-    /// Version of the program.
+    /// Version of the binary.
     pub version: String,
     /// The ZFS library that it has loaded: version, kind, build. Empty from a server that does not tell.
     #[serde(default)]
@@ -907,16 +909,16 @@ pub struct ServerStatus {
     pub nbd_listeners: Vec<String>,
     /// Volumes that are open now.
     pub open_volume_count: u64,
-    /// Whether it is draining its sessions before it ends.
+    /// Whether it is draining its sessions before it exits.
     pub draining: bool,
     /// Devices that it has brought back after they had failed.
     #[serde(default)]
     pub device_returns: u64,
-    /// Lines of its log that were dropped because nobody read them.
+    /// Lines of its log that were dropped because the pipe was not read.
     #[serde(default)]
     pub log_lines_dropped: u64,
-    /// Set while the pool answers no questions, which happens while its devices are gone: the
-    /// pool's part of the status is then this old.
+    /// Set while the pool does not respond because its devices are missing: the age of the pool's
+    /// part of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_status_age_ms: Option<u64>,
 }

@@ -65,7 +65,7 @@ pub fn compact_utc(seconds: u64) -> String {
     utc(seconds).replace(['-', ':'], "")
 }
 
-/// The moment that [`compact_utc`] writes so; nothing else is taken.
+/// Parses a timestamp of [`compact_utc`]; all other forms are refused.
 pub fn from_compact_utc(text: &str) -> Option<u64> {
     let digits = |range: std::ops::Range<usize>| {
         let text = text.get(range)?;

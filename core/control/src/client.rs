@@ -18,7 +18,7 @@ use crate::server::{Message, Question};
 /// Longest silence of a server during a request. Long work reports progress more often.
 pub const SILENCE_SECONDS_MAX: u64 = 120;
 
-/// Longest wait for a place among those whom a server has not accepted yet. A server that stands still accepts nobody.
+/// Longest wait in the queue of connections that a server has not accepted yet. A server that is stalled accepts none.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// A connection to a server.
@@ -34,13 +34,13 @@ pub struct Client {
 pub struct ClientError {
     /// The socket.
     pub path: PathBuf,
-    /// What the system says.
+    /// The system's error.
     #[source]
     pub cause: std::io::Error,
 }
 
 impl ClientError {
-    /// Whether nobody listens there, so that the pool has no server.
+    /// Returns whether no process listens there, so that the pool has no server.
     pub fn is_absent(&self) -> bool {
         use std::io::ErrorKind::{ConnectionRefused, NotFound};
         matches!(self.cause.kind(), NotFound | ConnectionRefused)
@@ -74,7 +74,7 @@ impl Client {
         })
     }
 
-    /// The same connection, for requests that whoever asks writes down.
+    /// Returns the same connection, for requests that the client records in the audit log itself.
     pub fn noted(self) -> Self {
         Self {
             is_noted: true,
@@ -82,14 +82,14 @@ impl Client {
         }
     }
 
-    /// The same connection, whose server may be silent for `silence` at most.
+    /// Returns the same connection with a limit for the server's silence.
     pub fn patient_for(self, silence: Duration) -> std::io::Result<Self> {
         self.stream.set_read_timeout(Some(silence))?;
         self.stream.set_write_timeout(Some(silence))?;
         Ok(self)
     }
 
-    /// Asks, hands every progress report to `progress`, and returns the answer.
+    /// Sends a request, passes every progress report to `progress`, and returns the response.
     pub fn call(
         &mut self,
         request: Request,
@@ -129,7 +129,7 @@ impl Client {
         }
     }
 
-    /// What a server said before it closed the connection, which is why a request could not be sent.
+    /// Returns the error that a server sent before it closed the connection, which is why a request could not be sent.
     fn last_words(&mut self, error: &FrameError) -> Option<Failure> {
         if !error.is_closed_to_us() {
             return None;

@@ -19,7 +19,7 @@ pub struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    /// Takes `descriptor` along with the first bytes that are written.
+    /// Sends `descriptor` with the first bytes that are written.
     pub fn new(stream: &'a UnixStream, descriptor: Option<BorrowedFd<'a>>) -> Self {
         Self { stream, descriptor }
     }
@@ -46,12 +46,12 @@ impl Write for Sending<'_> {
     }
 }
 
-/// Reads from a socket until a deadline, and keeps the descriptor that came along, if one did. More than one is
+/// Reads from a socket until a deadline, and holds the received descriptor, if there was one. Further descriptors are
 /// closed at once.
 pub struct Receiving<'a> {
     stream: &'a UnixStream,
     deadline: Instant,
-    /// What came along.
+    /// The received descriptor.
     pub descriptor: Option<OwnedFd>,
 }
 
@@ -92,7 +92,7 @@ impl Read for Receiving<'_> {
     }
 }
 
-/// Whether whoever is at the other end of `stream` has hung up.
+/// Returns whether the peer of `stream` has hung up.
 pub fn is_hung_up(stream: &UnixStream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut watched = [PollFd::new(stream, PollFlags::RDHUP)];

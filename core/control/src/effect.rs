@@ -1,6 +1,6 @@
-//! What a request does, by its arguments and not by its name: from this follow the role that may ask for
-//! it, and what has to be said again before it is done. No `match` here has a wildcard, and no pattern
-//! leaves arguments out, so that a new verb or a new argument has to be thought about.
+//! The effect of a request, derived from its arguments and not its name. It determines the role that may send the
+//! request, and the confirmation that it needs. No `match` here has a wildcard, and no pattern omits arguments, so that
+//! every new verb or argument must be classified.
 
 use serde::Serialize;
 use units::PoolName;
@@ -9,7 +9,7 @@ use crate::exports::PROPERTY_PREFIX;
 use crate::key::{KeyLocation, KeySettings};
 use crate::request::{Properties, Request};
 
-/// What a request does.
+/// The effect of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -17,16 +17,17 @@ pub enum Effect {
     Look,
     /// Daily work: no data is lost by it.
     Change,
-    /// Daily work that gives up what was written to the volume of this snapshot since it was taken.
+    /// Daily work that discards the writes to the volume of this snapshot since it was taken.
     Revert(String),
-    /// Decides who may do what, what leaves the pool or comes into it, or how long data is kept.
+    /// Changes access rights, pool membership of devices, or how long data is retained.
     Govern,
-    /// Data is gone after it: what these names stand for.
+    /// Destroys the data of these names.
     Destroy(Vec<String>),
 }
 
-/// Properties of ZFS that are daily work: they decide how much a dataset may use, how its data is laid out, and how fast it is.
-/// All others decide whether acknowledged data survives, who may read or change it, or how it is encrypted.
+/// Properties of ZFS that are daily work: they decide how much space a dataset may use, how its data is laid out, and
+/// its performance. All other properties decide whether acknowledged data survives, which users may read or change it,
+/// or how it is encrypted.
 const DAILY_PROPERTIES: &[&str] = &[
     "atime",
     "casesensitivity",
@@ -63,7 +64,7 @@ pub const GOVERNED_BY_PLACE: &[&str] = &[
     "sync",
 ];
 
-/// Whether a property may be set by those who do the daily work: also the users' own properties, except ours.
+/// Returns whether an operator may set the property: this includes the users' own properties, except ours.
 fn is_daily(name: &str) -> bool {
     let is_a_users_own = name.contains(':') && !name.starts_with(PROPERTY_PREFIX);
     is_a_users_own || DAILY_PROPERTIES.contains(&name)
@@ -80,7 +81,7 @@ pub(crate) fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> b
     properties.any(|name| !is_daily(name))
 }
 
-/// The head starts a program with the words that the request names, or opens the file.
+/// The head starts a program with the words of the request, or opens the file.
 pub(crate) fn is_of_the_head(location: &KeyLocation) -> bool {
     match location {
         KeyLocation::Command(_) | KeyLocation::File(_) => true,
@@ -89,13 +90,14 @@ pub(crate) fn is_of_the_head(location: &KeyLocation) -> bool {
 }
 
 impl Request {
-    /// What it does when it is asked of `pool`.
+    /// Returns its effect on `pool`.
     pub fn effect(&self, pool: &PoolName) -> Effect {
         self.operation().effect(pool)
     }
 }
 
-/// Makes a dataset with these properties, and a key of its own if one is given.
+/// Returns the effect of creating a dataset with these properties, and a key of its own if one is
+/// given.
 pub(crate) fn make(properties: &Properties, key: Option<&KeySettings>) -> Effect {
     let is_read_there = key.is_some_and(|desired| {
         let KeySettings {
@@ -199,7 +201,8 @@ mod tests {
         }
     }
 
-    /// What a dataset has by its place is governed, unless the request itself refuses to change that.
+    /// Properties that a dataset inherits from its parent are governed, unless the request itself refuses to change
+    /// them.
     #[test]
     fn another_place_is_daily_work_only_where_rights_stay_as_they_are() {
         for (noun, verb, arguments) in [

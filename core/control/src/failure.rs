@@ -1,5 +1,5 @@
-//! How a request fails: a kind that scripts match on (it is also the exit code), a sentence
-//! for people, and what to do about it.
+//! Failures of requests: a kind that scripts match on (it is also the exit code), a sentence for
+//! people, and a remedy.
 
 use std::fmt;
 
@@ -21,17 +21,17 @@ pub use units::chain;
 pub enum FailureKind {
     /// It was tried and did not work (exit code 1).
     Failed,
-    /// The input makes no sense: a forbidden name, a size that is not a multiple (2).
+    /// The input is invalid: a forbidden name, a size that is not a multiple (2).
     Usage,
     /// A named thing does not exist (3).
     NotFound,
     /// A thing of that name or number exists already, or the request contradicts it (4).
     Exists,
-    /// Somebody uses it: another process, another pool, another head, a session (5).
+    /// It is in use by another process, another pool, another head, or a session (5).
     Busy,
-    /// Data or ownership is at stake: repeat it with the word that the message names (6).
+    /// Data or ownership is at stake: repeat it with the confirmation that the message names (6).
     NeedsConfirmation,
-    /// No server answers where one was expected, or the connection broke (7).
+    /// No server responds where one was expected, or the connection broke (7).
     Unreachable,
     /// The pool cannot serve now: devices are missing or it is suspended (8).
     Unavailable,
@@ -72,7 +72,7 @@ impl FailureKind {
         }
     }
 
-    /// What the exit code means, in a line of the manual.
+    /// Returns the meaning of the exit code, in a line of the manual.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Failed => "it was tried and failed",
@@ -98,11 +98,11 @@ impl FailureKind {
     Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
 pub struct Failure {
-    /// What scripts match on.
+    /// The kind that scripts match on.
     pub kind: FailureKind,
-    /// What happened, outermost step first, causes joined by `: `.
+    /// The failed step, outermost first, causes joined by `: `.
     pub message: String,
-    /// What to do, if something can be done.
+    /// The remedy, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }

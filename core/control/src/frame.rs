@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 
 /// Version of the control protocol. Both sides send it in every frame and refuse another.
 pub const PROTOCOL_VERSION: u32 = 1;
-/// Version of a request that only reports what it would destroy: a server that would destroy it refuses this version.
+/// Version of a request that only reports what it would destroy: an older server, which would destroy it, refuses this
+/// version.
 pub const PREVIEW_VERSION: u32 = 2;
 
 /// Largest frame, in bytes of JSON. A status of 10,000 volumes fits.
@@ -40,7 +41,8 @@ impl FrameError {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 
-    /// Whether the other side takes no more; what it said before it closed can still be read.
+    /// Returns whether the peer has closed its receiving side; messages that it sent before can
+    /// still be read.
     pub fn is_closed_to_us(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         matches!(self, Self::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset))
@@ -83,7 +85,7 @@ pub fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, FrameErro
     if length > FRAME_BYTES_MAX {
         return Err(FrameError::TooLarge { bytes: length });
     }
-    // Grows with what arrives, so that a liar's length costs nothing.
+    // Grows with the received bytes, so that a false length costs no memory.
     let mut bytes = Vec::new();
     from.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() < length {

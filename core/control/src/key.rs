@@ -1,4 +1,4 @@
-//! Keys of encrypted volumes: what is answered, and where keys are kept.
+//! Keys of encrypted volumes: responses about them, and their locations.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,29 +10,29 @@ use zeroize::Zeroizing;
 
 use crate::exports::DocumentError;
 
-/// Property of an encryption root: the programs that print its key. ZFS's own `keylocation` is
-/// `prompt` there, since it knows no programs.
+/// Property of an encryption root: the commands that print its key. ZFS's own `keylocation` is
+/// `prompt` there, since ZFS supports no commands.
 pub const KEY_COMMANDS_PROPERTY: &str = "bulkhead:keycommands";
 /// Version of the form of that property.
 const VERSION: u64 = 1;
 /// Programs that one root may name: during a change the old and the new one.
 pub const KEY_COMMANDS_MAX: usize = 4;
-/// Longest key as its owner keeps it, in bytes.
+/// Longest key in its external form, in bytes.
 pub const KEY_BYTES_MAX: usize = 514;
 
-/// A key as its owner keeps it. It travels as hex digits, since it may be any bytes. It is wiped
-/// when dropped, and never printed.
+/// A key in its external form. It is transferred as hex digits, since it can be any bytes. It is
+/// wiped when dropped, and never printed.
 #[derive(Clone, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String")]
 pub struct KeyBytes(Zeroizing<Vec<u8>>);
 
 impl KeyBytes {
-    /// Takes the bytes.
+    /// Wraps the bytes.
     pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for the one place that uses them.
+    /// Returns the bytes, for the one caller that uses them.
     pub fn reveal(&self) -> &Zeroizing<Vec<u8>> {
         &self.0
     }
@@ -76,15 +76,15 @@ impl<'de> Deserialize<'de> for KeyBytes {
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum KeyLocation {
-    /// Somebody gives it when it is needed.
+    /// A user enters it when it is needed.
     Prompt,
-    /// In a file of the machine that opens the pool.
+    /// In a file of the head that opens the pool.
     File(PathBuf),
-    /// Printed by a program of that machine: its name and its arguments.
+    /// Printed by a command of that head: its name and its arguments.
     Command(Vec<String>),
 }
 
-/// Why a text is no place for a key.
+/// Why a text is not a valid key location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyLocationError {
     /// None of the three.
@@ -101,11 +101,11 @@ pub enum KeyLocationError {
     TooLong,
 }
 
-/// Longest program name with arguments, in bytes: two of them fit a property.
+/// Longest command with arguments, in bytes: two of them fit a property.
 const COMMAND_BYTES_MAX: usize = 1000;
 
 impl KeyLocation {
-    /// What ZFS itself is told.
+    /// Returns the `keylocation` that ZFS itself stores.
     pub fn for_zfs(&self) -> String {
         match self {
             Self::Prompt | Self::Command(_) => "prompt".to_owned(),
@@ -113,7 +113,7 @@ impl KeyLocation {
         }
     }
 
-    /// A program, if its name is one that may be looked for.
+    /// Returns a command location, if the name is allowed.
     pub fn command(words: Vec<String>) -> Result<Self, KeyLocationError> {
         let program = words.first().ok_or(KeyLocationError::Unknown)?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -210,7 +210,7 @@ pub fn decode_commands(value: &str) -> Result<Vec<Vec<String>>, DocumentError> {
 /// A key that a dataset shall have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeySettings {
-    /// `aes-256-gcm` and others; none takes ZFS's default. Means nothing in a change.
+    /// `aes-256-gcm` or another suite; none selects ZFS's default. Ignored in a change.
     #[serde(default)]
     pub encryption: Option<String>,
     /// `raw` (32 bytes), `hex` (64 digits) or `passphrase`.
@@ -220,7 +220,7 @@ pub struct KeySettings {
     pub iterations: Option<u64>,
     /// Where it is found later.
     pub location: KeyLocation,
-    /// The key; none reads it at its place now.
+    /// The key; none reads it at its location now.
     #[serde(default)]
     pub key: Option<KeyBytes>,
 }
@@ -232,7 +232,7 @@ pub struct KeyView {
     pub dataset: String,
     /// `aes-256-gcm`, ..., or `off`.
     pub encryption: String,
-    /// The dataset whose key it shares; none if the key is its own.
+    /// The dataset that shares its key; none if the key is its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<String>,
     /// `raw`, `hex`, `passphrase`.

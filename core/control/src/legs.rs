@@ -1,26 +1,27 @@
-//! The legs of a pool as its owner sees them: which disk on which head holds everything, what is copied, and who remembers it.
+//! The legs of a pool as seen by its owner: the disks and heads, which legs are current, resynchronization, and the
+//! members of the record.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a leg has.
+/// The state of a leg.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum LegState {
-    /// Everything.
+    /// All data.
     #[default]
     Current,
     /// It failed, and that is not on record yet: writes wait.
     Failing,
-    /// It lacks data, and nothing is copied to it now.
+    /// Data is missing, and it is not being resynchronized.
     Stale,
-    /// What it lacks is being copied to it.
+    /// It is being resynchronized.
     Copying,
-    /// It lacks data, came back and failed too often, and is left alone for a while.
+    /// Data is missing, and it returned and failed too often; it is not retried for a while.
     Faulted,
     /// A history that is not the pool's. Nothing is written to it.
     Divergent,
@@ -37,7 +38,7 @@ impl LegState {
         Self::Divergent,
     ];
 
-    /// In a word, as in JSON.
+    /// Returns the name, as in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Current => "current",
@@ -56,7 +57,7 @@ impl fmt::Display for LegState {
     }
 }
 
-/// The legs of a pool, and who remembers which of them hold everything.
+/// The legs of a pool, and the members of their record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolLegs")]
 pub struct LegsView {
@@ -74,7 +75,7 @@ pub struct LegsView {
 }
 
 impl LegsView {
-    /// What people call the device of that name, if it is a leg.
+    /// Returns the leg's name for the device of that name, if it is a leg.
     pub fn name_of(&self, device: &str) -> Option<&str> {
         let leg = self.legs.iter().find(|leg| leg.device == device)?;
         Some(&leg.name)
@@ -95,14 +96,14 @@ pub struct LegView {
     pub disk: u64,
     /// The group that it belongs to, from 0.
     pub group: usize,
-    /// What the pool's owner calls it, as [`super::answer::DeviceView::name`].
+    /// The owner's name of it, as [`super::answer::DeviceView::name`].
     pub device: String,
-    /// What it has.
+    /// Its state.
     pub state: LegState,
     /// Since when, in milliseconds since 1970, if an owner saw it begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// The first transaction group of which something is missing.
+    /// The first transaction group of which data is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks_since_group: Option<u64>,
     /// When one that is faulted is tried again, in milliseconds since 1970.
@@ -111,26 +112,26 @@ pub struct LegView {
     /// Bytes that were copied to it since it came back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<u64>,
-    /// Bytes that it lacks still, at most.
+    /// Bytes that are still missing, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
-    /// Seconds that the copy still takes at its present speed, at most.
+    /// Remaining seconds of the resynchronization at its present speed, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_s: Option<u64>,
 }
 
-/// Who remembers: a head, or the witness.
+/// A member of the record: a head, or the witness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolLegMember")]
 pub struct LegMemberView {
     /// Its name.
     pub name: String,
-    /// Whether it only remembers.
+    /// Whether it stores the record only, without a disk.
     pub is_witness: bool,
     /// Whether it is about to be no member any more: the other head has not agreed to that yet.
     #[serde(default)]
     pub is_leaving: bool,
-    /// Whether it answers the pool's owner.
+    /// Whether it responds to the pool's owner.
     pub answers: bool,
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

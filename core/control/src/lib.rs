@@ -1,10 +1,10 @@
-//! The control API of a pool server: what can be asked, what is answered, and how both travel
-//! over a Unix socket. The export documents that live in the pool are here too, because the
-//! command line, the server and the tests must agree on them byte for byte.
+//! The control API of a pool server: requests, responses, and their transport over a Unix socket.
+//! The export documents that are stored in the pool are here too, because the command line, the
+//! server and the tests must agree on them byte for byte.
 //!
-//! Nothing here touches a pool: the program performs the requests.
+//! This crate never accesses a pool: the binary performs the requests.
 //!
-//! The bytes are written down in `docs/formats/control.md` and `docs/formats/exports.md`.
+//! The format is specified in `docs/formats/control.md` and `docs/formats/exports.md`.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! One owner at a time: the lock that lies beside a control socket. A server holds it while it
-//! lives, the command line while it has the pool open itself.
+//! The lock next to a control socket, which ensures one owner at a time. A server holds it while it
+//! runs, the command line while it has the pool open itself.
 
 use std::fs::File;
 use std::io;
@@ -18,10 +18,10 @@ impl PoolLock {
         socket.with_extension("lock")
     }
 
-    /// Takes the lock of `socket` if nobody holds it.
+    /// Acquires the lock of `socket` if it is free.
     pub fn try_take(socket: &Path) -> io::Result<Option<Self>> {
         if let Some(parent) = socket.parent().filter(|p| !p.as_os_str().is_empty()) {
-            // Whoever may open the lock may hold it, and keep every server from starting.
+            // A user who can open the lock can hold it, and keep every server from starting.
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -34,7 +34,7 @@ impl PoolLock {
             .truncate(false)
             .mode(0o600)
             .open(Self::path(socket))?;
-        // An older program may have made it for everybody.
+        // An older release may have created it with wider permissions.
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         match rustix::fs::flock(&file, exclusive) {
@@ -61,7 +61,7 @@ mod tests {
         let path = PoolLock::path(&socket);
         let _held = PoolLock::try_take(&socket).expect("taken");
         assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
-        // Made by an older program.
+        // Created by an older release.
         let socket = folder.join("old.sock");
         let path = PoolLock::path(&socket);
         std::fs::write(&path, "").expect("made");

@@ -1,5 +1,5 @@
-//! How many connections of the control socket are served at a time, and what happens to the others: each is heard for a
-//! moment, is told that there is no place, and may ask what must get through all the same.
+//! Limits the number of connections of the control socket that are served at a time. Each further connection is read
+//! for a short time, receives a busy error, and may still send urgent requests.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -7,19 +7,20 @@ use crate::failure::{Failure, FailureKind};
 use crate::operations::Urgency;
 use crate::request::Request;
 
-/// Connections served at the same time; one more is told to come again.
+/// Connections served at the same time; one more receives a busy error.
 pub const CONNECTIONS_MAX: usize = 40;
-/// Connections beyond them that are heard at the same time; the next one waits to be accepted.
+/// Connections beyond them that are read at the same time; the next one is queued before it is
+/// accepted.
 const HEARD_MAX: usize = 8;
 /// Urgent requests on connections beyond them that may take long.
 pub const URGENT_MAX: usize = 8;
 
-/// What a connection has a place for.
+/// The kind of a connection's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Any number of requests.
     Served,
-    /// To say what it wants.
+    /// Only to read its request.
     Heard,
     /// An urgent request.
     Urgent,
@@ -54,7 +55,7 @@ impl Places {
         self.taken.lock().expect("no holder panics")
     }
 
-    /// A place for a connection. Waits for one, which takes a moment only: connections are not heard for longer.
+    /// Acquires a slot for a connection. Blocks briefly until one is free: connections are not read for longer.
     pub(crate) fn arrive(self: &Arc<Self>) -> Place {
         let has_none =
             |taken: &mut Taken| !has_room(taken, Kind::Served) && !has_room(taken, Kind::Heard);
@@ -72,7 +73,7 @@ impl Places {
     }
 }
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, until it is dropped.
 pub(crate) struct Place {
     places: Arc<Places>,
     kind: Kind,
@@ -102,7 +103,7 @@ impl Place {
         is_admitted.then_some(()).ok_or_else(busy)
     }
 
-    /// Whether the place is one of that kind from now on.
+    /// Changes the slot to that kind, if it is free; returns whether the slot has it.
     fn becomes(&mut self, kind: Kind) -> bool {
         if self.kind == kind {
             return true;
@@ -119,14 +120,14 @@ impl Place {
     }
 }
 
-/// What whoever has no place is told.
+/// Returns the error for a connection without a slot.
 pub(crate) fn busy() -> Failure {
     let message = format!("{CONNECTIONS_MAX} connections to the server are in use already");
     Failure::new(FailureKind::Busy, message).advise("try again in a moment")
 }
 
-/// Whether a request is performed even where there is no place: an agent learns that the server is well and has it stop, and
-/// a person sees what the pool waits for and has it go on.
+/// Returns how a request is performed without a slot: an agent must be able to monitor and stop the server, and an
+/// administrator to see why the pool is blocked and to resume it.
 fn urgency(request: &Request) -> Option<Urgency> {
     request.operation().urgency()
 }

@@ -1,4 +1,4 @@
-//! Where a server listens: asked for, and changed while it runs.
+//! The portals of a server: shown, and changed while it runs.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -18,7 +18,7 @@ pub fn option(protocol: &'static Description) -> Arg {
         .help(format!("{}; may be repeated", protocol.about()))
 }
 
-/// What the options of the protocols `of` list.
+/// Returns the addresses that the options of the protocols `of` list.
 pub fn told(matches: &mut ArgMatches, of: &[&Description]) -> Places {
     let listed = of.iter().map(|protocol| {
         let places = matches.remove_many::<Place>(protocol.name);
@@ -39,10 +39,10 @@ pub struct PortalView {
     pub protocol: String,
     /// `ADDRESS:PORT`, or `unix:/PATH`.
     pub address: String,
-    /// Its group, where clients are told of addresses by groups.
+    /// Its group, where clients receive addresses by groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u16>,
-    /// Whether the machine has the address now. Clients cannot come before it has.
+    /// Whether the host has the address now. Clients cannot connect before it does.
     pub is_here: bool,
     /// Sessions that came in by it.
     pub clients: u64,

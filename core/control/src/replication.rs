@@ -1,6 +1,6 @@
-//! Replication: what a pool's properties say of it, what can be asked, and what is answered.
+//! Replication: the properties of a pool, requests, and responses.
 //!
-//! The properties are written down in `docs/formats/replication.md`.
+//! The properties are specified in `docs/formats/replication.md`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use units::{PoolName, VolumeName};
 
 /// Property of a volume, or of a dataset with volumes below: where it is replicated to.
 pub const REPLICATE_PROPERTY: &str = "bulkhead:replicate";
-/// Property beside it: how that went.
+/// Property next to it: the result of the last run.
 pub const REPLICATE_STATE_PROPERTY: &str = "bulkhead:replicate-state";
-/// Property of the root dataset: who the pool is to other pools.
+/// Property of the root dataset: the identity of the pool for other pools.
 pub const REPLICATION_KEY_PROPERTY: &str = "bulkhead:replication-key";
-/// Property of the root dataset: who may replicate into the pool.
+/// Property of the root dataset: the pools that may replicate into it.
 pub const REPLICATION_PEERS_PROPERTY: &str = "bulkhead:replication-peers";
-/// Property of a volume: it was a copy, and has taken the place of its original.
+/// Property of a volume: it was a copy, and has replaced its original.
 pub const PROMOTED_PROPERTY: &str = "bulkhead:promoted";
 
 /// Property of a snapshot that replication brought: when it arrived, in seconds since 1970 by the receiver's clock.
@@ -23,14 +23,14 @@ pub const ARRIVED_PROPERTY: &str = "bulkhead:arrived";
 /// sender.
 pub const SENT_TO_PROPERTY: &str = "bulkhead:sent-to";
 
-/// Property of a copy: which rule of which pool sends it. The receiver writes it, and takes it from no sender. Never a property of the
-/// original itself.
+/// Property of a copy: the rule and the pool that send it. The receiver writes it, and accepts it from no sender. Never
+/// a property of the original itself.
 pub const RULE_PROPERTY: &str = "bulkhead:rule";
 /// Property of a copy: its original is none of the volumes that the rule replicates any more. The receiver writes it, too.
 pub const ORPHANED_PROPERTY: &str = "bulkhead:orphaned";
 
-/// What a volume's original has set aside, beside its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY);
-/// never a property of the original itself.
+/// The reservation of a volume's original, next to its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY); never a
+/// property of the original itself.
 pub const RESERVED_PROPERTY: &str = "bulkhead:reserved";
 
 /// Digits of a fingerprint: SHA-256 of a certificate, in hex.
@@ -42,7 +42,7 @@ pub const EVERY_SECONDS_MAX: u64 = 366 * 24 * 3600;
 /// Most snapshots of replication that are kept of a volume.
 pub const KEEP_MAX: u32 = 10_000;
 
-/// Most days of which a receiver keeps a snapshot.
+/// Longest time for which a receiver retains a snapshot, in days.
 pub const KEEP_DAYS_MAX: u32 = 3_660;
 
 /// The certificate of a pool, known by its fingerprint.
@@ -100,7 +100,7 @@ pub struct ReplicateDocument {
     pub peer: Fingerprint,
     /// The volume, or the dataset above volumes, there.
     pub into: VolumeName,
-    /// Seconds between two runs; none: only when asked for.
+    /// Seconds between two runs; none: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u64>,
     /// Snapshots of replication that are kept on each side.
@@ -108,7 +108,7 @@ pub struct ReplicateDocument {
     /// Encrypted volumes stay encrypted on the way and there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
-    /// Encrypted volumes leave this pool decrypted: the receiver stores them as it stores others.
+    /// Encrypted volumes leave this pool decrypted: the receiver stores them like any volume.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decrypt: bool,
 }
@@ -117,7 +117,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is wrong with the replication of a dataset.
+/// The fault of a dataset's replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicationTrouble {
@@ -125,9 +125,9 @@ pub enum ReplicationTrouble {
     Failing,
     /// The copy is older than twice the pause between two runs, and five minutes.
     Late,
-    /// The copy says that it is from the future.
+    /// The copy has a timestamp in the future.
     ClockAhead,
-    /// The rule cannot be read: a newer program wrote it.
+    /// The rule cannot be read: a newer release wrote it.
     Unreadable,
 }
 
@@ -138,13 +138,13 @@ pub struct ReplicationGlance {
     pub dataset: VolumeName,
     /// The receiver, as `HOST:PORT`.
     pub to: String,
-    /// Seconds between two runs; none: only when asked for.
+    /// Seconds between two runs; none: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u64>,
-    /// Seconds since the moment whose contents have arrived; none if none have, or if that is not known.
+    /// Age of the replicated contents in seconds; none if none have arrived, or if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_s: Option<u64>,
-    /// What is wrong.
+    /// The fault, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<ReplicationTrouble>,
     /// The same in a sentence.
@@ -160,7 +160,7 @@ pub struct ReplicateState {
     /// When it was tried last, in seconds since 1970.
     #[serde(default)]
     pub attempted_unix_s: u64,
-    /// The moment whose contents have arrived, in seconds since 1970; 0: none.
+    /// The timestamp of the replicated contents, in seconds since 1970; 0: none.
     #[serde(default)]
     pub succeeded_unix_s: u64,
     /// When the rule was set, in seconds since 1970; 0: not known.
@@ -213,10 +213,11 @@ pub struct KeyDocument {
     pub sealed: Option<String>,
 }
 
-/// Version of a [`PeersDocument`] whose rules take file systems only where they say so. Those of version 1 took them always.
+/// Version of a [`PeersDocument`] with rules that accept file systems only if they permit them. Those of version 1
+/// always accepted them.
 pub const PEERS_VERSION: u32 = 2;
 
-/// Who may replicate into the pool.
+/// The pools that may replicate into this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeersDocument {
@@ -244,7 +245,7 @@ pub struct RuleDocument {
     pub peer: Fingerprint,
     /// The dataset there that has the rule.
     pub from: VolumeName,
-    /// Seconds between two runs, as the sender says; none: only when asked for.
+    /// Seconds between two runs, as the sender reports; none: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u64>,
     /// When the newest snapshot arrived, in seconds since 1970 by the receiver's clock.
@@ -268,16 +269,16 @@ pub struct Peer {
     pub fingerprint: Fingerprint,
     /// The volume that it may write, or the dataset below which it may write.
     pub below: VolumeName,
-    /// What stays of it here, whatever it asks for.
+    /// The retention here, whatever the sender requests.
     #[serde(default)]
     pub retention: Retention,
-    /// It may send file systems, too. Their streams are for senders that are trusted with this head: ZFS checks little of what is in
-    /// them.
+    /// It may send file systems, too. Only for senders that are trusted with this head: ZFS validates little of the
+    /// contents of their streams.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files: bool,
 }
 
-/// What a receiver keeps at least of each volume. The sender may ask for more, never for less.
+/// The minimum retention of a receiver for each volume. The sender may request more, never less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
@@ -293,7 +294,7 @@ impl Default for Retention {
     }
 }
 
-/// Everything about replication of a pool.
+/// The replication of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplicationView {
     /// The pool.
@@ -303,9 +304,9 @@ pub struct ReplicationView {
     pub fingerprint: Option<Fingerprint>,
     /// Pools that may replicate into it.
     pub peers: Vec<Peer>,
-    /// What it replicates to others.
+    /// Datasets that it replicates to other pools.
     pub replicated: Vec<ReplicatedView>,
-    /// What others have replicated into it.
+    /// Datasets that other pools have replicated into it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyView>,
 }
@@ -315,10 +316,10 @@ pub struct ReplicationView {
 pub struct CopyView {
     /// Which.
     pub volume: VolumeName,
-    /// The moment whose contents it has, or had when it was promoted, in seconds since 1970.
+    /// The timestamp of its contents, or that at its promotion, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents_unix_s: Option<u64>,
-    /// Seconds since that moment; none if it is still to come by the clock of this head: then a clock is wrong.
+    /// Seconds since then; none if it is in the future by the clock of this head: then a clock is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
     /// A stream into it is just coming.
@@ -333,7 +334,7 @@ pub struct CopyView {
     /// Since when the sender does not replicate its original any more, which was renamed or destroyed there, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphaned_unix_s: Option<u64>,
-    /// Who the original is to its initiators.
+    /// The identity of the original for its initiators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<crate::exports::Identity>,
 }
@@ -347,7 +348,7 @@ pub struct ReplicatedView {
     pub document: ReplicateDocument,
     /// How it went.
     pub state: ReplicateState,
-    /// Seconds since the moment whose contents have arrived; none if none have.
+    /// Age of the replicated contents in seconds; none if none have arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_s: Option<u64>,
     /// Of a run that is under way: for how long, which volume, how far.

@@ -1,5 +1,5 @@
-//! What can be asked of an open pool, by noun. The command line makes these from its words; a
-//! pool server receives them over its control socket.
+//! Requests to an open pool, by noun. The command line creates these from its arguments; a pool
+//! server receives them over its control socket.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub type Properties = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Everything at a glance.
+    /// The overall status.
     Status,
     /// About the pool itself.
     Pool(PoolRequest),
@@ -58,7 +58,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// The same as a person may ask for it: only the cluster ends sessions without a word.
+    /// Returns the variant that a user may send: only the cluster closes sessions without
+    /// confirmation.
     #[must_use]
     pub fn by_a_person(self) -> Self {
         match self {
@@ -67,8 +68,8 @@ impl Request {
         }
     }
 
-    /// The same as somebody may ask for it who may not decide what only an admin sets: refused by the pool's owner where it would
-    /// change such a property.
+    /// Returns the variant for a role below admin: the pool's owner refuses it where it would change a property that
+    /// only an admin may set.
     #[must_use]
     pub fn keeping_rights(mut self) -> Self {
         match &mut self {
@@ -82,7 +83,7 @@ impl Request {
         self
     }
 
-    /// What is true of it.
+    /// Returns its properties.
     pub fn operation(&self) -> &dyn Operation {
         match self {
             Self::Status => &Status,

@@ -1,5 +1,5 @@
-//! A second look at a volume whose virtual machine is off: its contents on a local NBD socket, for
-//! as long as somebody needs it, with nothing left behind.
+//! A second view of a volume while its virtual machine is off: its contents on a local NBD socket,
+//! for as long as needed, with nothing left behind.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct RescueView {
     /// The snapshot that is looked at; none means the volume itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotName>,
-    /// The clone that exists meanwhile.
+    /// The clone that exists until the rescue ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone: Option<VolumeName>,
     /// Whether writes are refused.
@@ -49,15 +49,15 @@ pub struct Partition {
     /// Its name in a GPT.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it holds, if that is known: `ext4`, `xfs`, `ntfs`, `LUKS`, ...
+    /// The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<String>,
 }
 
-/// A command, and what it is good for.
+/// A command, and its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RescueCommand {
-    /// What it does.
+    /// Its purpose.
     pub purpose: String,
     /// The lines.
     pub lines: Vec<String>,

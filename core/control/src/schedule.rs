@@ -1,8 +1,8 @@
-//! Schedules: when snapshots are taken and how many are kept, and when a pool is scrubbed. The
-//! words people write are the words the pool keeps. Pure: the time is an argument, in seconds
-//! since 1970; all of it is UTC.
+//! Schedules: when snapshots are taken and how many are retained, and when a pool is scrubbed. The
+//! pool stores them in the words of the user. Pure: the time is an argument, in seconds since 1970;
+//! all of it is UTC.
 //!
-//! The bytes are written down in `docs/formats/schedules.md`.
+//! The format is specified in `docs/formats/schedules.md`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,11 +38,11 @@ const WEEKDAYS: [&str; 7] = [
 ];
 const SUNDAY: u64 = 3;
 
-/// What is wrong with the words of a schedule, and how to write it.
+/// The error in the words of a schedule, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`: {why}")]
 pub struct ScheduleError {
-    /// What was written.
+    /// The invalid text.
     pub text: String,
     /// In a sentence.
     pub why: &'static str,
@@ -69,7 +69,7 @@ pub enum When {
     },
     /// Once a week.
     Weekly {
-        /// Place in the week, which begins on Thursday as time does.
+        /// Day of the week, which begins on Thursday as the epoch does.
         day: u64,
         /// Minute of the day.
         minute: u64,
@@ -84,10 +84,10 @@ pub enum When {
 }
 
 impl When {
-    /// The latest moment that is not after `now_s`.
+    /// Returns the latest timestamp that is not after `now_s`.
     pub fn latest(self, now_s: u64) -> u64 {
         let back = |period: u64, offset: u64| {
-            // Before the first moment of all, that one.
+            // Before the first timestamp of all, that one.
             let since = now_s.saturating_sub(offset);
             offset + since / period * period
         };
@@ -112,7 +112,7 @@ impl When {
         }
     }
 
-    /// The first moment after `now_s`.
+    /// Returns the first timestamp after `now_s`.
     pub fn next(self, now_s: u64) -> u64 {
         let latest = self.latest(now_s);
         if latest > now_s {
@@ -133,7 +133,7 @@ impl When {
         }
     }
 
-    /// A word for names of snapshots: `15m`, `hourly`, `daily`, ...
+    /// Returns a label for names of snapshots: `15m`, `hourly`, `daily`, ...
     pub fn label(self) -> String {
         match self {
             Self::Every { period_s } => period_text(period_s),
@@ -327,7 +327,7 @@ impl From<Rule> for String {
     }
 }
 
-/// Refuses rules that cannot be told apart by their snapshots' names.
+/// Refuses rules that cannot be distinguished by their snapshots' names.
 pub fn check_rules(rules: &[Rule]) -> Result<(), ScheduleError> {
     let refused = |text: String, why| Err(ScheduleError { text, why });
     if rules.len() > RULES_MAX {
@@ -345,8 +345,8 @@ pub fn check_rules(rules: &[Rule]) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-/// Value of `bulkhead:schedule`. Without rules it says that there are no snapshots here,
-/// whatever a dataset above says.
+/// Value of `bulkhead:schedule`. Without rules it disables snapshots here, whatever the schedule of
+/// a parent dataset is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleDocument {
@@ -393,9 +393,9 @@ impl ScrubDocument {
     }
 }
 
-/// The latest moment of `when` that nobody saw to yet. `since_s` is when it began to count,
-/// `done_s` are the moments at which it was done. However many moments were missed, there is one
-/// answer. Moments in the future come from a clock that was wrong, and do not count.
+/// Returns the latest due time of `when` that was not handled yet. `since_s` is the start of the
+/// schedule, `done_s` are the times at which it ran. Several missed times count as one. Times in
+/// the future come from a clock that was wrong, and do not count.
 pub fn due(
     when: When,
     now_s: u64,
@@ -585,7 +585,7 @@ mod tests {
         ] {
             assert_eq!(due(daily, now, since, done), expected, "{what}");
         }
-        // The clock goes back across a moment that was seen to: it comes again, once.
+        // The clock is set back across a time that was handled: it is due again, once.
         let [ten, eleven] = ["20261119T1000", "20261119T1100"].map(moment);
         let hourly = When::Hourly;
         assert_eq!(due(hourly, ten + 1800, 0, [ten, eleven]), None);

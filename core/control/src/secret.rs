@@ -6,7 +6,7 @@ use zeroize::Zeroize;
 
 /// Shortest secret, in bytes (RFC 7143, section 9.2.1: at least 96 bits).
 pub const SECRET_BYTES_MIN: usize = 12;
-/// Longest secret, in bytes. RFC 7143 asks for support of 16; initiators take up to 255.
+/// Longest secret, in bytes. RFC 7143 requires support of 16; initiators accept up to 255.
 pub const SECRET_BYTES_MAX: usize = 255;
 
 /// A secret text. `Debug` and `Display` of anything that holds one cannot show it.
@@ -35,7 +35,7 @@ pub enum SecretError {
 }
 
 impl Secret {
-    /// Checks and takes `text`.
+    /// Validates and wraps `text`.
     pub fn new(text: String) -> Result<Self, SecretError> {
         let secret = Self(text);
         let bytes = secret.0.len();
@@ -51,7 +51,7 @@ impl Secret {
         Ok(secret)
     }
 
-    /// The text, for the one place that computes with it.
+    /// Returns the text, for the one caller that computes with it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -24,12 +24,12 @@ use crate::request::{Request, ServerRequest};
 
 /// Longest time that a connection may stay without a request.
 const IDLE_MAX: Duration = Duration::from_secs(300);
-/// Longest time in which a connection that has no place may say what it wants.
+/// Longest time in which a connection without a slot may send its request.
 const HEARING_MAX: Duration = Duration::from_secs(1);
 
-/// Longest time that a starting server waits for a command to let go of the pool.
+/// Longest time that a starting server waits for a command to release the pool.
 const COMMAND_WAIT: Duration = Duration::from_secs(10);
-/// Pause between two looks at a held lock.
+/// Interval of attempts to acquire a held lock.
 const LOCK_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A request as it travels.
@@ -39,12 +39,12 @@ pub struct Question {
     pub version: u32,
     /// The request.
     pub request: Request,
-    /// A head asks for somebody, and writes that down itself.
+    /// A head sends it on behalf of a user, and records it in the audit log itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_noted: bool,
 }
 
-/// Something that travels back. Any number of progress reports, then one of the others.
+/// A message to the client. Any number of progress reports, then one of the other variants.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
@@ -56,7 +56,7 @@ pub enum Message {
     Failure(Failure),
 }
 
-/// Who asks, as the kernel says.
+/// The peer's credentials, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The user.
@@ -65,12 +65,12 @@ pub struct Asker {
     pub pid: i32,
 }
 
-/// Is told how a request went.
+/// Receives the outcome of a request.
 pub type Witness<'a> = Box<dyn FnOnce(Option<&Failure>) + 'a>;
 
 /// Performs requests. Called on several threads at once.
 pub trait Handler: Send + Sync {
-    /// Called before a request is performed that nobody else writes down.
+    /// Called before a request is performed that its client does not record itself.
     fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
         let _ = (asker, request);
         None
@@ -91,23 +91,23 @@ pub trait Handler: Send + Sync {
     }
 }
 
-/// What came with a request.
+/// Attachments of a request.
 pub struct Attached<'a> {
     /// To be read or written.
     pub descriptor: OwnedFd,
-    /// Whether the client has hung up, so that nobody waits for the answer any more.
+    /// Whether the client has hung up, so that the response has no recipient.
     pub is_abandoned: &'a dyn Fn() -> bool,
 }
 
-/// A listening control socket. Dropping it stops listening and removes the socket, unless a killed server left it and this one had nothing
-/// of what was that one's: the sign that it was killed stays.
+/// A listening control socket. Dropping it stops listening and removes the socket, unless a killed server left the
+/// socket and this one has not taken over its devices: the sign of the kill is retained.
 pub struct Server {
     listener: Arc<UnixListener>,
     path: PathBuf,
     activity: Arc<Activity>,
-    /// A killed server left the socket, and nobody took its place yet.
+    /// A killed server left the socket, and no server has taken over yet.
     is_left: AtomicBool,
-    /// Keeps two servers from replacing each other's socket; locked while this one lives.
+    /// Keeps two servers from replacing each other's socket; locked while this one runs.
     _lock: PoolLock,
 }
 
@@ -125,7 +125,7 @@ pub enum ListenError {
     Io {
         /// The socket.
         path: PathBuf,
-        /// What it says.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
@@ -164,12 +164,13 @@ impl Server {
         &self.path
     }
 
-    /// This server has now what was that of the one before, if a killed one left the socket.
+    /// Records that this server has taken over from the previous one, if a killed one left the
+    /// socket.
     pub fn takes_its_place(&self) {
         self.is_left.store(false, Ordering::Relaxed);
     }
 
-    /// Starts to answer on threads of its own.
+    /// Starts to serve requests on threads of its own.
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
         self.takes_its_place();
         let listener = self.listener.clone();
@@ -180,15 +181,15 @@ impl Server {
         Ok(())
     }
 
-    /// Takes no more connections, and waits until the requests under way are answered; `false` if
-    /// some are not at `deadline`.
+    /// Stops accepting connections, and blocks until active requests are complete; `false` if some
+    /// are not at `deadline`.
     pub fn finish(&self, deadline: Instant) -> bool {
         self.stop_listening();
         self.activity.wait_until_idle(deadline)
     }
 
     fn stop_listening(&self) {
-        // Wakes the accepting thread, which then ends.
+        // Wakes the accepting thread, which then exits.
         let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
     }
 }
@@ -202,7 +203,7 @@ impl Drop for Server {
     }
 }
 
-/// Requests that are being performed, or whose answers are on their way.
+/// Active requests, and responses that are being sent.
 #[derive(Default)]
 struct Activity {
     count: Mutex<usize>,
@@ -237,8 +238,8 @@ impl Drop for Active<'_> {
     }
 }
 
-/// The lock, waiting for a command that has the pool open for a moment, and for a server that was
-/// killed to be gone. A server that lives answers its socket, and is not waited for.
+/// Acquires the lock. Waits for a command that briefly has the pool open, and for the exit of a
+/// killed server. A running server responds on its socket, and is not waited for.
 fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
     let deadline = Instant::now() + COMMAND_WAIT;
     loop {
@@ -253,8 +254,8 @@ fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
     }
 }
 
-/// Whether a server answers. That it can be connected to says nothing: the memory of one that was
-/// killed takes a while to be freed, and its socket and its lock are closed after that.
+/// Returns whether a server responds. A successful connect proves nothing: freeing the memory of a
+/// killed process takes a while, and its socket and its lock are closed after that.
 fn answers(socket: &Path, patience: Duration) -> bool {
     let client = Client::connect(socket).ok();
     let Some(mut client) = client.and_then(|client| client.patient_for(patience).ok()) else {
@@ -262,7 +263,7 @@ fn answers(socket: &Path, patience: Duration) -> bool {
     };
     match client.call(Request::Server(ServerRequest::Ping), &mut |_| ()) {
         Ok(_) => true,
-        // What it says, it says alive.
+        // Any response proves that it is running.
         Err(failure) => failure.kind != FailureKind::Unreachable,
     }
 }
@@ -285,7 +286,7 @@ fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Ar
 /// "Too many open files": passes when connections end.
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
 
-/// Gives a connection its thread.
+/// Starts the thread of a connection.
 fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, place: Place, activity: &Arc<Activity>) {
     let handler = handler.clone();
     let activity = Arc::clone(activity);
@@ -301,7 +302,7 @@ fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, place: Place, activity:
     }
 }
 
-/// Answers one connection until it is closed or idle for too long.
+/// Serves one connection until it is closed or idle for too long.
 fn converse(
     mut stream: UnixStream,
     handler: &dyn Handler,
@@ -339,7 +340,7 @@ fn converse(
                 return Err(error);
             }
         };
-        // Who does not read must not keep those out who are to be heard.
+        // A client that does not read must not block the slots for further connections.
         stream.set_write_timeout(Some(match place.is_served() {
             true => IDLE_MAX,
             false => HEARING_MAX,
@@ -369,8 +370,8 @@ fn understand(value: serde_json::Value) -> Result<Question, Failure> {
         .map_err(|error| Failure::usage(format!("the request is not understood: {error}")))
 }
 
-/// Tells how far a request is to a client that may not read: a terminal that was stopped stops no work. What it does not
-/// take now is told no more; the next report is newer.
+/// Sends progress to a client that may not read: a stopped terminal does not stop the work. A report that the client
+/// cannot receive at once is dropped; the next one is newer.
 struct Telling<'a> {
     stream: &'a UnixStream,
     /// The rest of a frame of which the beginning was taken.
@@ -393,7 +394,8 @@ impl Telling<'_> {
         }
     }
 
-    /// Whether all of it was taken. A client that went away learns nothing more; the work goes on.
+    /// Returns whether all of it was sent. After a disconnect no further reports are sent; the work
+    /// continues.
     fn send_rest(&mut self) -> bool {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let Ok(count) = rustix::net::send(self.stream, &self.rest, flags) {
@@ -403,7 +405,7 @@ impl Telling<'_> {
     }
 }
 
-/// Performs a request, and tells who writes it down how it went.
+/// Performs a request, and passes its outcome to the audit log.
 fn witnessed(
     stream: &UnixStream,
     handler: &dyn Handler,

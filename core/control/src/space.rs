@@ -1,30 +1,30 @@
-//! The space of a pool as its volumes have it: after parity, after what the pool keeps for itself, and
-//! with what is set aside. What the devices have left says little of it.
+//! The usable space of a pool: after parity and the pool's own overhead, and with reservations. The free space of the
+//! devices is no measure of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A pool is told to be this full, in percent; the last is an error, the others are warnings.
+/// Levels of use that are reported, in percent; the last is an error, the others are warnings.
 pub const FULL_PERCENTS: [u64; 3] = [80, 90, 95];
-/// So many points below what was told it is told again that there is room.
+/// A level is reported as left when the use has dropped this far below it.
 const HYSTERESIS_PERCENT: u64 = 2;
 
 /// Space of a pool. In bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolSpace {
-    /// What its datasets can hold in all.
+    /// The capacity of its datasets.
     pub usable: u64,
-    /// What is written: contents of volumes, and what only snapshots hold.
+    /// Used space: contents of volumes, and blocks that only snapshots refer to.
     pub written: u64,
     /// Set aside by reservations, and not written yet.
     pub reserved: u64,
-    /// What is left for snapshots, and for volumes beyond their reservations.
+    /// Space that is available for snapshots, and for volumes beyond their reservations.
     pub available: u64,
     /// The sizes of all volumes.
     pub promised: u64,
-    /// What clients may still write to volumes, and neither a reservation nor what is left has room for.
+    /// Bytes that clients may still write to volumes, but that neither a reservation nor the available space covers.
     pub overcommitted: u64,
-    /// How full it is: with what is set aside, if a volume lives of what is left, else by what is written.
+    /// How full it is: including reservations, if a volume depends on the available space, else by the used space.
     pub full_percent: u64,
     /// Whether a quota limits any of its datasets.
     #[serde(default)]
@@ -43,21 +43,22 @@ pub fn full_level(percent: u64) -> u64 {
     reached.max().unwrap_or(0)
 }
 
-/// What was told last of how full a pool is.
+/// The last reported level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FullLevel(u64);
 
-/// What is to be told.
+/// The change to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullChange {
     /// It reached this of [`FULL_PERCENTS`].
     Reached(u64),
-    /// It is well below what was told.
+    /// It is well below the reported level.
     Eased,
 }
 
 impl FullLevel {
-    /// What is to be told of a pool that is so full now: each level once, until it was left by some points.
+    /// Returns the change to report for the present use: each level once, until the use has dropped some points below
+    /// it.
     pub fn look(&mut self, percent: u64) -> Option<FullChange> {
         let now = full_level(percent);
         let eased = percent + HYSTERESIS_PERCENT < self.0;

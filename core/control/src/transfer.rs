@@ -1,13 +1,13 @@
-//! What is said and answered of snapshots that travel: streams sent and received, and replication.
+//! Requests and responses for streams of snapshots: send, receive, and replication.
 //!
-//! The stream itself does not go through the control socket: the client passes a descriptor with
-//! its request, and the server reads or writes that (`docs/formats/control.md`).
+//! The stream itself does not use the control socket: the client passes a descriptor with its
+//! request, and the server reads or writes that (`docs/formats/control.md`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::SnapshotName;
 
-/// What to send.
+/// The stream to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SendWhat {
@@ -15,7 +15,8 @@ pub enum SendWhat {
     Snapshot {
         /// Its name.
         name: SnapshotName,
-        /// What the receiver has already: `@SNAPSHOT`, `#BOOKMARK`, or a full name of either.
+        /// The snapshot that the receiver already has: `@SNAPSHOT`, `#BOOKMARK`, or a full name of
+        /// either.
         from: Option<String>,
         /// Blocks as they are stored: those of an encrypted volume stay encrypted.
         raw: bool,
@@ -24,14 +25,14 @@ pub enum SendWhat {
         /// Blocks are decompressed, and split at 128K, for old receivers.
         plain: bool,
     },
-    /// The rest of a stream whose receive was interrupted.
+    /// The rest of an interrupted stream.
     Rest {
         /// The receiver's token.
         token: String,
     },
 }
 
-/// What was sent or received.
+/// The result of a send or receive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferView {
     /// Full names of the snapshots, oldest first.
@@ -50,7 +51,7 @@ pub struct TransferView {
 pub struct InterruptedView {
     /// The volume.
     pub volume: String,
-    /// What the sender needs to go on; none if nothing was interrupted.
+    /// The token with which the sender resumes; none if nothing was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// The volume itself is incomplete, and not only its next snapshot.

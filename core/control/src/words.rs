@@ -1,4 +1,4 @@
-//! Sizes, times and scans in words, for progress and for what is printed.
+//! Sizes, times and scans in words, for progress and for output.
 
 use std::fmt::Write as _;
 

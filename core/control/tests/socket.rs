@@ -97,7 +97,7 @@ fn a_start_that_fails_leaves_the_socket_of_a_killed_server() {
     assert!(!path.exists());
 }
 
-/// Its socket is still there and takes connections, which nobody accepts any more.
+/// Its socket still exists and queues connections, which no process accepts.
 #[test]
 fn a_server_that_was_killed_and_is_not_gone_yet_is_waited_for() {
     let directory = tempfile::tempdir().expect("directory");
@@ -113,7 +113,7 @@ fn a_server_that_was_killed_and_is_not_gone_yet_is_waited_for() {
     killed.join().expect("gone");
 }
 
-/// Sends `bytes` and returns everything that comes back.
+/// Sends `bytes` and returns all received bytes.
 fn raw(path: &PathBuf, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(path).expect("connect");
     stream.write_all(bytes).expect("send");
@@ -155,7 +155,7 @@ fn garbage_is_answered_and_others_keep_being_served() {
     assert!(client.call(ping, &mut |_| ()).is_ok());
 }
 
-/// Tells progress far beyond what a socket keeps, and that it has done so.
+/// Sends progress far beyond the capacity of a socket, and signals when it is done.
 struct Talkative(Mutex<Sender<()>>);
 
 impl Handler for Talkative {
@@ -181,7 +181,7 @@ fn a_client_that_does_not_read_holds_no_work_up() {
     stream.write_all(&request).expect("send");
     let limit = Duration::from_secs(60);
     done.recv_timeout(limit).expect("the work ends unread");
-    // What it reads later are whole frames, and the answer.
+    // The client later reads whole frames, and the response.
     stream
         .shutdown(std::net::Shutdown::Write)
         .expect("half-close");
@@ -203,7 +203,7 @@ fn a_client_that_does_not_read_holds_no_work_up() {
     assert!((1..REPORTS).contains(&reports), "{reports} reports");
 }
 
-/// Connections that have a place each, and ask for nothing more.
+/// Opens connections that hold a slot each, and send no more requests.
 fn fill(path: &Path) -> Vec<Client> {
     let ask = |_| {
         let mut client = Client::connect(path).expect("connect");
@@ -227,14 +227,14 @@ fn a_client_without_a_place_is_told_so_whenever_it_asks() {
     let list = || Request::Volume(VolumeRequest::List);
     let mut at_once = Client::connect(&path).expect("connect");
     assert_busy(at_once.call(list(), &mut |_| ()));
-    // One that asks when it was given up already.
+    // One that sends a request after its slot has timed out.
     let mut late = Client::connect(&path).expect("connect");
     let mut silent = UnixStream::connect(&path).expect("connect");
     let mut said = String::new();
     silent.read_to_string(&mut said).expect("the end");
     assert!(said.contains(r#""kind":"busy""#), "{said}");
     assert_busy(late.call(list(), &mut |_| ()));
-    // One whose question is longer than what the socket takes before somebody reads.
+    // One with a request that is longer than the socket's buffer.
     let long = format!(
         r#"{{"version":1,"request":{{"volume":"list"}}{}}}"#,
         " ".repeat(4 << 20)
@@ -252,7 +252,7 @@ fn what_an_agent_asks_gets_through_without_a_place() {
     assert_eq!(client.call(ping(), &mut |_| ()), Ok(Done::already("here")));
     let list = || Request::Volume(VolumeRequest::List);
     assert_busy(client.call(list(), &mut |_| ()));
-    // On the connection that was refused something, as commands do.
+    // On the refused connection, as commands do.
     let export = || Request::Pool(PoolRequest::Export);
     let (close, destroy) = (
         Close { in_use: false }.into(),
@@ -267,7 +267,7 @@ fn what_an_agent_asks_gets_through_without_a_place() {
         let failure = client.call(urgent, &mut |_| ()).expect_err("as it answers");
         assert_eq!(failure.kind, FailureKind::NotFound);
     }
-    // It has a place as soon as there is one.
+    // It gets the next slot that becomes free.
     held.pop();
     let deadline = Instant::now() + Duration::from_secs(60);
     let is_refused = || {
@@ -280,14 +280,14 @@ fn what_an_agent_asks_gets_through_without_a_place() {
     }
 }
 
-/// Answers a ping; everything else waits until the test lets go.
+/// Responds to a ping; all other requests block until the test releases them.
 struct Stuck(Mutex<Sender<()>>, Mutex<Receiver<()>>);
 
 impl Handler for Stuck {
     fn handle(&self, request: Request, _: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
         if request != Request::Server(ServerRequest::Ping) {
             self.0.lock().expect("unharmed").send(()).expect("heard");
-            // Ends when the test does.
+            // Exits with the test.
             let _ = self.1.lock().expect("unharmed").recv();
         }
         Ok(Done::already("here"))
@@ -323,7 +323,7 @@ fn exports_that_hang_without_a_place_keep_no_ping_out() {
     });
 }
 
-/// A server that stands still accepts nobody, and others wait already.
+/// A stalled server accepts no connection, and its queue is full.
 #[test]
 fn whoever_finds_no_place_to_wait_is_told_so() {
     let directory = tempfile::tempdir().expect("directory");

@@ -1,7 +1,8 @@
-//! What is known of each protocol without its code: its name, where it listens, how that is written. Options of programs,
-//! members of requests, the checks of the appliance file, the agent's words and what is printed follow from it.
+//! Descriptions of the protocols, independent of their code: name, default addresses, and their syntax. Options of
+//! binaries, members of requests, checks of the appliance file, the agent's messages and printed output are derived
+//! from them.
 //!
-//! `docs/protocols.md` tells how to add one.
+//! `docs/protocols.md` describes how to add one.
 
 #![forbid(unsafe_code)]
 
@@ -33,29 +34,29 @@ registered!(describe);
 /// A protocol by which clients reach volumes.
 #[derive(Debug)]
 pub struct Description {
-    /// Its name for programs: an option `--NAME` says where it listens, requests and answers have a member of that name, and
-    /// metrics a label.
+    /// Its name in interfaces: the option `--NAME` sets its addresses, requests and responses have a member of that
+    /// name, and metrics a label.
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// What an address of it is called: `NBD listener`.
+    /// The name of one of its addresses: `NBD listener`.
     pub place: &'static str,
     /// The option that has it listen nowhere: `no-NAME`.
     pub nowhere: &'static str,
     /// Where it listens on the addresses of a pool.
     pub port: u16,
-    /// Whether clients are told of its addresses by groups, numbered from 1 on.
+    /// Whether clients receive its addresses by groups, numbered from 1 on.
     pub has_groups: bool,
     /// Whether it also listens at Unix sockets.
     pub has_unix: bool,
-    /// Whether it listens only while there is something to serve. Its port may be taken when a server starts: that is told, and tried
-    /// again. It came after the others: servers and heads of an older version do not know it, and say nothing of it.
+    /// Whether it listens only while it has exports. Its port may be in use when a server starts: that is reported, and
+    /// retried. It was added later: servers and heads of an older version do not support it, and do not report it.
     pub binds_late: bool,
-    /// Where it listens if nothing is said.
+    /// Its default addresses.
     pub places: &'static [&'static str],
-    /// What else the help says of its addresses, with a semicolon at the end; may be empty.
+    /// A further note on its addresses in the help, with a semicolon at the end; may be empty.
     pub note: &'static str,
-    /// How its TLS is asked for, if it has any.
+    /// Its TLS options, if it supports TLS.
     pub tls: Option<TlsOptions>,
     /// The option that names the keytab of its service, if clients may use Kerberos.
     pub keytab: Option<&'static str>,
@@ -68,9 +69,9 @@ pub struct TlsOptions {
     pub certificate: &'static str,
     /// Its private key.
     pub key: &'static str,
-    /// Those who sign what clients show.
+    /// The authorities that sign certificates of clients.
     pub authority: &'static str,
-    /// Whether all clients must use TLS then. Else what is served says who must.
+    /// Whether all clients must use TLS then. Else each export decides.
     pub is_required: bool,
 }
 
@@ -87,7 +88,7 @@ pub fn named(name: &str) -> Option<&'static Description> {
     ALL.iter().copied().find(|one| one.name == name)
 }
 
-/// What people call the protocol `name`, which another version of the program may know.
+/// Returns the title of the protocol `name`, which may be one of another version.
 pub fn title(name: &str) -> &str {
     named(name).map_or(name, |protocol| protocol.title)
 }
@@ -103,7 +104,7 @@ impl Description {
         }
     }
 
-    /// What the option says that lists its addresses.
+    /// Returns the help of the option that lists its addresses.
     pub fn about(&self) -> String {
         format!("{} as {}", self.place, self.form().replace('|', " or "))
     }

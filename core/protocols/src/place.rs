@@ -75,7 +75,7 @@ impl fmt::Display for Place {
 ///
 /// # Errors
 ///
-/// What to write instead.
+/// The remedy, in a sentence.
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "write ADDRESS:PORT with a numeric address, such as 10.0.0.1:3260 or [fd00::1]:3260"
@@ -88,16 +88,16 @@ impl Description {
     ///
     /// # Errors
     ///
-    /// What to write instead.
+    /// The remedy, in a sentence.
     pub fn parse(&self, text: &str) -> Result<Place, String> {
         self.check(text.parse()?)
     }
 
-    /// `place` as one of this protocol, in a group if it has them.
+    /// Returns `place` as one of this protocol, in a group if it has them.
     ///
     /// # Errors
     ///
-    /// What to write instead.
+    /// The remedy, in a sentence.
     pub fn check(&self, place: Place) -> Result<Place, String> {
         match place {
             Place::Tcp(address) if self.has_groups => Ok(Place::Grouped(address, FIRST_GROUP)),
@@ -183,7 +183,7 @@ impl JsonSchema for Places {
     }
 }
 
-/// [`Places`] where no groups are said: the schema of these.
+/// [`Places`] without groups: their schema.
 pub struct PlacesOfNames;
 
 impl JsonSchema for PlacesOfNames {

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Severity {
     /// Worth knowing.
     Hint,
-    /// It will work, and disappoint when something fails.
+    /// It works, but degrades badly when a component fails.
     Warning,
     /// It will not work, or it endangers data.
     Error,
@@ -38,7 +38,7 @@ macro_rules! codes {
                 match self { $(Self::$code => Severity::$severity,)* }
             }
 
-            /// What goes wrong otherwise.
+            /// Returns the consequence of the mistake.
             pub const fn why(self) -> &'static str {
                 match self { $(Self::$code => $why,)* }
             }
@@ -50,13 +50,13 @@ codes! {
     Syntax "syntax" Error
         "A file that is half understood would describe another appliance than the one meant."
     Format "format" Error
-        "Another version of the format may mean something else by the same words."
+        "Another version of the format may give the same fields another meaning."
     ApplianceName "appliance-name" Error
-        "Corosync takes only messages of its own cluster and tells clusters apart by this name."
+        "Corosync accepts only messages of its own cluster and distinguishes clusters by this name."
     NoHead "no-head" Error
-        "Nothing can be served without a machine."
+        "Nothing can be served without a head."
     UnknownName "unknown-name" Error
-        "A name that is defined nowhere is a typing mistake, and what it should refer to is left out."
+        "A name that is defined nowhere is a typing mistake, and the object that it should refer to is left out."
     HeadNumber "head-number" Error
         "Corosync and Pacemaker know heads by number; 0 is none, and two heads with one number cannot both join."
 
@@ -65,66 +65,66 @@ codes! {
     FencingOnHead "fencing-on-head" Error
         "A fence device at the head's own address is gone exactly when it is needed."
     FencingSharesPower "fencing-shares-power" Warning
-        "A BMC lives from the head's own power supplies. When they fail nobody can confirm that the head is off, and nothing is taken over."
+        "A BMC is powered by the head's own power supplies. When they fail, no device can confirm that the head is off, and no takeover starts."
     FencingSharesHost "fencing-shares-host" Warning
-        "A hypervisor that dies takes its machines along and can no longer confirm that they are off: nothing is taken over."
+        "When a hypervisor fails, its virtual machines fail with it and it cannot confirm that they are off: no takeover starts."
     HeadsOnOneHost "heads-on-one-host" Warning
-        "Heads on one hypervisor die together; the appliance survives the loss of a head, not of the machine under both."
+        "Heads on one hypervisor fail together; the appliance survives the loss of a head, not of the host under both."
     FencingSharesNetwork "fencing-shares-network" Warning
-        "If the one network of heartbeats fails, no head sees another and none can be fenced: pools stand still."
+        "If the one network of heartbeats fails, no head sees another and none can be fenced: pools stall."
     FencingUnreachable "fencing-unreachable" Error
         "A fence device that the other heads cannot reach never confirms anything."
     FenceDeviceTwice "fence-device-twice" Error
         "A device that belongs to two heads powers the wrong one off."
     PduTwice "pdu-twice" Error
-        "Two names for one unit look like two feeds: when it fails, everything that was meant to be independent of it is gone."
+        "Two names for one unit look like two feeds: when it fails, all power that was meant to be independent of it is gone."
     FenceAgent "fence-agent" Error
-        "Pacemaker starts the agent by this name; there is no program of another form."
+        "Pacemaker starts the agent by this name; there is no agent of another form."
     OutletName "outlet-name" Error
-        "Pacemaker reads lists of heads and of what powers them divided by these characters, and would switch something else."
+        "Pacemaker splits its lists of heads and outlets at these characters, and would switch something else."
     OneOutlet "one-outlet" Warning
         "A head with two power supplies stays on when one outlet is switched off; with one supply a lost feed stops it."
     FenceDelayEqual "fence-delay-equal" Error
-        "Two healthy heads that do not see each other power each other off at the same moment, and nothing is left."
+        "Two healthy heads that do not see each other power each other off at the same time, and neither survives."
     FenceDelayNeedless "fence-delay-needless" Hint
-        "The witness already decides which half goes on; the delay only makes takeovers longer."
+        "The witness already decides which half survives; the delay only makes takeovers longer."
 
     OneLink "one-link" Warning
-        "With one link, one pulled cable looks like a dead head and powers a healthy machine off."
+        "With one link, one pulled cable looks like a failed head and powers a healthy one off."
     NoLink "no-link" Error
         "Heads that exchange no heartbeats are no appliance."
     HeartbeatNumber "heartbeat-number" Error
-        "Corosync knows links by number, 0 to 7, each once."
+        "Corosync identifies links by number, 0 to 7, each once."
     HeadOffNetwork "head-off-network" Error
-        "A head without an interface in a network neither hears heartbeats there nor can it serve its addresses."
+        "A head without an interface in a network cannot receive heartbeats there and cannot serve its addresses."
     InterfaceName "interface-name" Error
         "Linux calls no interface so; nothing can be brought up on it."
     InterfaceShared "interface-shared" Warning
-        "Networks on one interface fail together: one pulled cable takes all paths that should be independent."
+        "Networks on one interface fail together: one pulled cable cuts all paths that should be independent."
     HeadAddressMissing "head-address-missing" Error
         "Where heads call their interfaces differently, a moving address finds its interface by the head's own address in the same range."
     LinkFamily "link-family" Error
-        "The two ends of a link must speak the same family of addresses."
+        "The two ends of a link must use the same address family."
 
     QuorumMissing "quorum-missing" Error
-        "Without a rule, no head may act alone: after the loss of one head of two the other stops everything."
+        "Without a rule, no head may act alone: after the loss of one head of two the other stops all pools."
     QuorumUnfit "quorum-unfit" Error
-        "A rule made for another number of heads lets nobody act, or two at once."
+        "A rule for another number of heads lets no head act, or two at once."
     WitnessSharesFate "witness-shares-fate" Error
-        "A witness that dies with a head takes its vote along when it is needed."
+        "A witness that fails with a head takes its vote along when it is needed."
     WitnessBlind "witness-blind" Hint
-        "A witness that hears both heads cannot tell which of them has lost its clients, unless they try to reach something."
+        "A witness that reaches both heads cannot tell which of them has lost its clients, unless they try to reach other addresses."
 
     AddressOutsideNetwork "address-outside-network" Error
-        "Nobody finds an address in a network that it does not belong to."
+        "An address in a network that it does not belong to is unreachable."
     AddressTwice "address-twice" Error
-        "Two machines with one address answer in turn, and sessions break at random."
+        "Two hosts with one address respond in turn, and sessions break at random."
     AddressReserved "address-reserved" Error
         "The first and the last address of a network are not for hosts."
     NetworksOverlap "networks-overlap" Error
         "The kernel sends packets for both networks through one interface; paths that should be independent are not."
     OnePortal "one-portal" Warning
-        "Clients with one path stand still when one switch or cable fails."
+        "Clients with one path stall when one switch or cable fails."
     NoAddress "no-address" Warning
         "Clients reach a pool at addresses that move with it; without one they lose it at the first takeover."
 
@@ -139,102 +139,102 @@ codes! {
     DiskNameUnstable "disk-name-unstable" Warning
         "Names like sda are given in the order of discovery and differ between boots and heads."
     PathRelative "path-relative" Error
-        "A path that does not begin with / is another file for each program that reads it."
+        "A path that does not begin with / is a different file for each process that reads it."
     SectorSize "sector-size" Error
         "ZFS writes in powers of two, from 512 bytes."
 
     LegsAndDisks "legs-and-disks" Error
         "Disks that all heads reach are kept from other heads by claims, disks of one head by its lender; a pool that mixes them is kept by neither."
     LegHeads "leg-heads" Error
-        "Which disks hold everything is on record at any two of three: two heads, or two heads and a witness, or three heads. There is no rule for other numbers."
+        "The record of current disks needs three members: two heads, or two heads and a witness, or three heads. There is no rule for other numbers."
     LegWitnessMissing "leg-witness-missing" Warning
-        "Two heads alone cannot know whether a silent one goes on: a head that starts alone after a power cut refuses its pools until a person decides, and a link that fails stops writes until a fence has worked."
+        "Two heads alone cannot detect whether a silent peer is still running: a head that starts alone after a power cut refuses its pools until an administrator decides, and a link that fails stops writes until a fence has succeeded."
     LegExtras "leg-extras" Error
         "A pool of legs is made of groups for data; a log or cache of its own would not be there."
     LegGroupShape "leg-group-shape" Error
         "Other numbers of disks are no such device, or take a network round for each further copy."
     LegsOnOneHead "legs-on-one-head" Error
-        "The head that fails takes two disks along, and the group survives the loss of one: nothing is left to take over."
+        "The head that fails takes two disks along, and the group survives the loss of one: no takeover is possible."
     LegNumber "leg-number" Error
-        "Heads and witness remember by number which disks hold everything; a number that is used twice makes an empty disk pass for a full one."
+        "Heads and witness identify members of the record by number; a number that is used twice makes an empty disk pass for a current one."
     HeadWithoutLeg "head-without-leg" Warning
-        "A head without a disk of a group reads everything over the network, and has no copy when it is cut off."
+        "A head without a disk of a group reads all data over the network, and has no copy when it is cut off."
     NoLegNetwork "no-leg-network" Error
         "Without a network between the heads no write reaches the second copy."
     OneLegNetwork "one-leg-network" Warning
-        "One pulled cable makes all disks of the other head stale; until they are brought up to date nothing protects the pool, and with two heads writes wait for a fence."
+        "One pulled cable makes all disks of the other head stale; until they are resynchronized the pool has no redundancy, and with two heads writes stall until a fence."
     LegNetworkWithClients "leg-network-with-clients" Hint
         "Every write of a client crosses the network of the legs once more: on one network both share its bandwidth, and a client that floods it delays all writes."
     LegWitnessUnreached "leg-witness-unreached" Warning
-        "A head that does not reach the witness has one fewer that remembers: when the other head is lost, too, nobody may open the pools."
+        "A head that does not reach the witness has one member fewer: when the other head is lost, too, no head can open the pools."
     LegWitnessWithoutVote "leg-witness-without-vote" Hint
-        "Two heads that do not see each other power each other off by chance, although a third machine could say which of them goes on."
+        "Two heads that do not see each other power each other off at random, although a third member could decide which of them survives."
     LegMtuDiffers "leg-mtu-differs" Hint
-        "When the network of the large packets fails, every write goes on in small ones, at more cost."
+        "When the network of the large packets fails, every write is sent in small ones, at more cost."
     LegPort "leg-port" Error
         "Two services cannot listen on one port: no disk would be lent."
     LegFingerprint "leg-fingerprint" Error
-        "Heads let nobody in whose certificate they were not told: no disk is lent, and no record kept."
+        "Heads accept only peers with a configured certificate: no disk is lent, and no record stored."
     LegFingerprintTwice "leg-fingerprint-twice" Error
-        "Two machines with one key count as one: a record that is kept twice in one place is not kept safely."
+        "Two members with one key count as one: a record that is stored twice by one member is not redundant."
     LegFingerprintDiffers "leg-fingerprint-differs" Error
         "The other heads refuse this one: its disks turn stale, and it cannot take a pool over."
     LegSizeDiffers "leg-size-differs" Warning
         "The group has the room of its smallest disk, and the larger one is never filled."
     LegSectorDiffers "leg-sector-differs" Warning
-        "A write is as slow as its slowest copy; a disk that reads before it writes makes every write wait."
+        "A write is as slow as its slowest copy; a disk that reads before it writes delays every write."
 
     TimeoutZero "timeout-zero" Error
         "A time-out of nothing has always passed already."
     TokenShort "token-short" Warning
-        "Ordinary machines stand still for up to 160 ms now and then; a shorter token powers healthy heads off."
+        "Healthy hosts stall for up to 160 ms now and then; a shorter token powers healthy heads off."
     TokenShortForGuest "token-short-for-guest" Warning
         "A hypervisor stops its guests for a good part of a second to move or snapshot them; with a shorter token that powers healthy heads off."
     ConsensusShort "consensus-short" Error
-        "Corosync does not start with a consensus below 30 ms, and heads that give up before the others could answer form clusters of their own."
+        "Corosync does not start with a consensus below 30 ms, and heads that give up before the others could respond form clusters of their own."
     ProbeTimeoutShort "probe-timeout-short" Error
-        "A link that must answer before it is probed twice flaps, and heads that lose all links at once shoot each other."
+        "A link that must respond before it is probed twice flaps, and heads that lose all links at once fence each other."
     BudgetBelowDetection "budget-below-detection" Error
         "Nothing can be taken over before the loss has been noticed."
     ClientPatienceShort "client-patience-short" Error
-        "Initiators that give up before a takeover ends report I/O errors, and file systems turn read-only."
+        "Initiators that give up before a takeover completes report I/O errors, and file systems turn read-only."
     ClientPatienceThin "client-patience-thin" Warning
-        "A takeover that works, but needs its time-outs to the full, ends after initiators have reported errors."
+        "A takeover that works, but uses its time-outs to the full, completes after initiators have reported errors."
     StopShort "stop-short" Warning
-        "A head whose pool does not stop in time is powered off, with every other pool on it."
+        "A head that does not stop a pool in time is powered off, with every other pool on it."
     MonitorLong "monitor-long" Warning
         "If testing a pool may take longer than starting it, a hung server is noticed later than it could be replaced."
     MonitorShort "monitor-short" Warning
-        "Under full load even an answer from memory takes a while; a monitor in a hurry causes needless takeovers."
+        "Under full load even a response from memory is slow; a short monitor time-out causes needless takeovers."
     FenceTimeoutShort "fence-timeout-short" Warning
-        "Many BMCs take seconds to answer; a power-off that succeeds too late counts as failed and is done again."
+        "Many BMCs need seconds to respond; a power-off that succeeds too late counts as failed and is repeated."
     DiskAnswerShort "disk-answer-short" Warning
-        "A disk that is given up while it still tries costs the pool its redundancy: good ones stand still for a second or two, and one that recovers a sector for up to seven, where that is bounded."
+        "A disk that is given up while it still retries costs the pool its redundancy: good disks stall for a second or two, and one that recovers a sector for up to seven, where that is bounded."
     DiskAnswerLong "disk-answer-long" Warning
-        "A start or stop that gives up before the pool has given up a hung disk fails, and a stop that fails powers the head off."
+        "A start or stop that times out before the pool has given up a hung disk fails, and a stop that fails powers the head off."
     ArcTooLarge "arc-too-large" Error
         "After a takeover one head serves the pools of both; if their caches do not fit, the kernel kills the server."
     ArcUnset "arc-unset" Hint
-        "Without a size nobody can say whether the caches fit after a takeover."
+        "Without a size it cannot be checked whether the caches fit after a takeover."
     MtuUnfit "mtu-unfit" Error
         "IPv4 needs packets of 576 bytes, IPv6 of 1,280; none is longer than 65,535."
 
     NotAsked "not-asked" Hint
         "Half of all mistakes are on the machines, not in the file."
     NodeName "node-name" Error
-        "Pacemaker knows a head by what `uname -n` prints; under another name it joins as a stranger."
+        "Pacemaker identifies a head by the output of `uname -n`; under another name it joins as a stranger."
     HostId "host-id" Error
-        "ZFS tells owners of a pool apart by host id: two heads with the same one admit each other while the pool is in use."
+        "ZFS distinguishes owners of a pool by host id: two heads with the same one admit each other while the pool is in use."
     ProgramMissing "program-missing" Error
-        "What needs the program fails, usually in the moment of a takeover."
+        "An operation that needs the binary fails, usually during a takeover."
     EngineRefused "engine-refused" Error
-        "A head whose program does not start its OpenZFS takes no pool over."
+        "A head that cannot load its OpenZFS cannot take over a pool."
     VersionsDiffer "versions-differ" Warning
-        "Heads with different versions are tested by nobody; a while during an upgrade is fine."
+        "Heads with different versions are not tested together, except for a short time during an upgrade."
     FeaturesDiffer "features-differ" Warning
-        "A feature that is switched on where it is known makes the pool unusable where it is not."
+        "A feature that is enabled where it is supported makes the pool unusable where it is not."
     FeatureUnsupported "feature-unsupported" Error
-        "A head whose OpenZFS lacks an active feature cannot import the pool."
+        "A head without support for an active feature in its OpenZFS cannot import the pool."
     InterfaceMissing "interface-missing" Error
         "Addresses cannot be brought up on an interface that is not there."
     MtuMismatch "mtu-mismatch" Error
@@ -248,39 +248,39 @@ codes! {
     NoReservations "no-reservations" Warning
         "A head that was thought to be off and wakes up is stopped by the disks only if they know reservations."
     ReservationsMissing "reservations-missing" Error
-        "A pool that asks for reservations is not started on disks that know none."
+        "A pool that requires reservations is not started on disks without support for them."
     CachefileSet "cachefile-set" Error
         "A head that boots imports every pool its cache file names, also while the other head serves it."
     ImportAtBoot "import-at-boot" Error
-        "A unit that imports pools at boot does not ask who owns them."
+        "A unit that imports pools at boot does not check ownership."
     ClockSkew "clock-skew" Warning
         "Logs of two heads cannot be put side by side, and certificates may not be valid yet."
     TokenBelowStall "token-below-stall" Error
-        "This machine was seen standing still for longer than the token: it will be powered off although it is well."
+        "This host was seen stalling for longer than the token: it will be powered off although it is healthy."
     SecretMissing "secret-missing" Error
         "Without the password of a fence device nothing is taken over. Without its key of TLS a pool is not served, and without its keytab no client comes by Kerberos."
     SecretOpen "secret-open" Warning
-        "Whoever can read a password can power the heads off. Whoever can read a key or a keytab can take the place of the pool's server."
+        "A user who can read a password can power the heads off. One who can read a key or a keytab can impersonate the pool's server."
     SecretInFile "secret-in-file" Warning
-        "The cluster's configuration has it, and shows it to whoever may administer the cluster."
+        "The cluster's configuration contains it, and shows it to every administrator of the cluster."
     ReplicationAddress "replication-address" Error
         "A sender finds the pool at an address that moves with it, and nowhere else after a takeover."
     PortTaken "port-taken" Error
         "Two servers cannot listen on one port: the pool would not start."
     TlsPath "tls-path" Error
-        "A server runs in no particular folder, and a relative name is another file there."
+        "A server runs in no particular directory, and a relative name is a different file there."
     TlsTwice "tls-twice" Error
-        "Only one of them would be used, and the other one is what somebody wanted."
+        "Only one of them would be used, and the other may be the intended one."
     TlsUnusable "tls-unusable" Error
-        "A pool whose server cannot encrypt does not start on that head: a takeover fails there."
+        "A pool with a server that cannot encrypt does not start on that head: a takeover fails there."
     TlsExpires "tls-expires" Warning
-        "Clients refuse a certificate whose time has passed, and find no disk any more."
+        "Clients refuse an expired certificate, and lose access to their disks."
     KeyFileMissing "key-file-missing" Warning
         "After a takeover the encrypted volumes of the pool stay locked there, and their initiators wait."
     FenceSilent "fence-silent" Error
-        "A fence device that does not answer, or not for this user or outlet, confirms nothing: when its head is lost, nothing is taken over."
+        "A fence device that does not respond, or not for this user or outlet, cannot confirm that its head is off: no takeover starts."
     WitnessSilent "witness-silent" Warning
-        "A head without the vote of the witness loses its quorum with the other head: all pools stand still then."
+        "A head without the vote of the witness loses its quorum with the other head: all pools stall then."
     WitnessCertificate "witness-certificate" Error
         "Without its certificate the head is not admitted by the witness and has no vote more."
 }

@@ -37,9 +37,10 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     check_delays(checker);
 }
 
-/// What divides the entries of Pacemaker's `pcmk_host_map`.
+/// Separators of Pacemaker's `pcmk_host_map`.
 const OUTLET_FORBIDDEN: &[char] = &[':', ';', ',', '='];
-/// Agents that know one hypervisor, and no other that could run the same machine.
+/// Agents for one hypervisor, as opposed to a cluster manager that may run the same virtual machine
+/// elsewhere.
 const AGENTS_OF_ONE_HOST: &[&str] = &["fence_virsh"];
 
 /// Whatever is switched by an agent of the user's choice: key, agent, parameters.
@@ -153,7 +154,7 @@ fn check_fate(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
     check_power(checker, name, fencing);
 }
 
-/// What still powers a head off when that fails which it lives on.
+/// Checks that each head can be fenced when its own power fails.
 fn check_power(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
     let units: BTreeSet<&String> = fencing.outlets.iter().map(|outlet| &outlet.pdu).collect();
     if fencing.outlets.is_empty() && fencing.bmc.is_none() {

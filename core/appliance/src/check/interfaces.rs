@@ -1,4 +1,4 @@
-//! The interfaces of each head: names that Linux knows, one for each network.
+//! The interfaces of each head: valid names of Linux interfaces, one for each network.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Pools whose disks belong to heads: that no head takes all copies along, that heads reach each other's disks, and that
-//! enough machines remember which disks hold everything.
+//! Pools on disks of heads: no head holds all copies, heads reach each other's disks, and the record of legs has enough
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ const MIRROR_LEGS: std::ops::RangeInclusive<usize> = 2..=3;
 const RAIDZ1_LEGS_MIN: usize = 3;
 /// Disks of equal labels differ by less, in bytes: ZFS uses multiples of it.
 const SIZE_STEP_BYTES: u64 = 256 << 10;
-/// What makes the key of a head.
+/// The command that creates the key of a head.
 const IDENTITY_COMMAND: &str = "bulkhead leg-server fingerprint";
 
 pub(super) fn check(checker: &mut Checker<'_>) {
@@ -308,7 +308,7 @@ fn check_ways(checker: &mut Checker<'_>, legs: &Legs) {
     }
 }
 
-/// Who remembers which disks hold everything.
+/// Checks that the record of legs has enough members.
 fn check_members(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     let heads = appliance.heads.len();
@@ -339,7 +339,7 @@ fn check_members(checker: &mut Checker<'_>) {
     }
 }
 
-/// Whether the third machine decides which head goes on, and whether the heads reach it.
+/// Checks that the third member also votes in the cluster, and that the heads reach it.
 fn check_ways_to_witness(checker: &mut Checker<'_>, witness: &LegWitness) {
     let appliance = checker.appliance;
     let rule = appliance.quorum.as_ref().map(|quorum| quorum.rule);

@@ -1,4 +1,4 @@
-//! What the machines say, compared with the file and with each other.
+//! Compares the facts of the heads with the file and with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::render::fence_ids;
 
 /// Clocks further apart make logs hard to compare, in milliseconds.
 const CLOCK_SKEW_MS_MAX: u64 = 500;
-/// Permission bits of group and others.
+/// Permission bits of the group and of other users.
 const MODE_OTHERS: u32 = 0o077;
 /// Units that import pools at boot without asking the cluster.
 const UNITS_THAT_IMPORT: &[&str] = &["zfs-import-cache.service", "zfs-import-scan.service"];
@@ -105,7 +105,7 @@ fn check_software(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts)
     }
 }
 
-/// Whether what saves the data answers this head: the fence devices of the others, and the witness.
+/// Checks that this head reaches the fence devices of the other heads, and the witness.
 fn check_answers(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) {
     for (device, answer) in &known.fence_devices {
         let Answer::Missing(why) = answer else {
@@ -139,7 +139,7 @@ fn check_answers(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) 
     }
 }
 
-/// Debian's package of a program.
+/// Returns Debian's package of a binary.
 fn package_of(program: &str) -> &str {
     match program {
         "corosync-cfgtool" => "corosync",
@@ -369,7 +369,7 @@ fn check_disk(
     }
 }
 
-/// The disk knows no reservations.
+/// Reports a disk without support for reservations.
 fn check_claims(
     checker: &mut Checker<'_>,
     key: &Key,
@@ -379,7 +379,7 @@ fn check_claims(
 ) {
     let shown = disk.display();
     match claims {
-        // Whoever wrote that knows that the disks protect nothing.
+        // The administrator chose this explicitly.
         Claims::Locks => {}
         Claims::Auto => checker.find(
             Code::NoReservations,
@@ -445,7 +445,7 @@ fn check_cachefiles(checker: &mut Checker<'_>) {
     }
 }
 
-/// What must be the same, or must not, between heads.
+/// Checks facts that must be equal, or must differ, between heads.
 fn check_agreement(checker: &mut Checker<'_>) {
     let facts = checker.facts;
     let mut identities: BTreeMap<&str, &HeadName> = BTreeMap::new();

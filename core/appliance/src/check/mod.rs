@@ -1,5 +1,5 @@
-//! Finds in an appliance file what experience teaches to look for, each with the reason and
-//! the way to mend it. Pure: what must be known of the machines comes in as [`Facts`].
+//! Checks an appliance file for known mistakes, each with the reason and the remedy. Pure: the
+//! state of the heads is passed in as [`Facts`].
 
 mod codes;
 mod fencing;
@@ -51,11 +51,11 @@ pub struct Finding {
     /// Where it is.
     #[serde(rename = "where")]
     pub place: Place,
-    /// What was found.
+    /// The mistake.
     pub what: String,
-    /// What goes wrong otherwise.
+    /// The consequence of the mistake.
     pub why: &'static str,
-    /// What to do.
+    /// The remedy.
     pub mend: String,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check of a file comes to.
+/// The result of checking a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckReport {
     /// The file.
@@ -91,25 +91,25 @@ pub struct CheckReport {
     pub worst: Option<Severity>,
     /// The mistakes.
     pub findings: Vec<Finding>,
-    /// What was learnt of each head.
+    /// The outcome of gathering facts, by head.
     #[schemars(with = "BTreeMap<String, HeadAsked>")]
     pub heads: BTreeMap<HeadName, HeadAsked>,
 }
 
-/// Whether a head was asked.
+/// Whether the facts of a head were gathered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeadAsked {
     /// Whether it answered.
     pub asked: bool,
-    /// Why it was not asked, or did not answer.
+    /// Why the facts were not gathered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What it did not tell, in words.
+    /// Facts that are missing, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Vec<&'static str>>,
 }
 
-/// What the single checks read and where they put their findings.
+/// The input of the single checks, and their findings.
 struct Checker<'a> {
     appliance: &'a Appliance,
     source: &'a SourceMap,

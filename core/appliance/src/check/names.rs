@@ -1,4 +1,4 @@
-//! Names and numbers: what refers to what, and that nothing is there twice.
+//! Names and numbers: every reference is defined, and no name or number is used twice.
 
 use std::collections::BTreeMap;
 

@@ -114,7 +114,7 @@ fn off_network(checker: &mut Checker<'_>, head: &HeadName, network: &NetworkName
     );
 }
 
-/// Both ends of each heartbeat link need an address of the same family.
+/// Checks that both ends of each heartbeat link have an address of the same family.
 fn check_families(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     for network in appliance.heartbeat_networks().into_values() {
@@ -139,7 +139,7 @@ fn check_families(checker: &mut Checker<'_>) {
     }
 }
 
-/// One written address: where, whose, and the network it should belong to.
+/// One address of the file: its key, its owner, and the network it should belong to.
 struct Written<'a> {
     key: Key,
     owner: String,

@@ -1,4 +1,5 @@
-//! Paths to disks and to files with secrets: the same for every program on every head.
+//! Paths to disks and to files with secrets: absolute, so that every process on every head reads
+//! the same file.
 
 use std::path::{Path, PathBuf};
 

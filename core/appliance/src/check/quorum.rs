@@ -1,4 +1,4 @@
-//! Who may act when the heads do not all see each other.
+//! The rule by which heads may act when they do not all see each other.
 
 use super::{Checker, Code};
 use crate::file::{Quorum, QuorumRule};

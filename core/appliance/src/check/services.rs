@@ -6,7 +6,7 @@ use super::{Checker, Code, head_key, pool_key};
 use crate::facts::HeadFacts;
 use crate::file::{Pool, Replication, Tls};
 
-/// A certificate that ends sooner is told of.
+/// A certificate that expires sooner is reported.
 const VALID_DAYS_MIN: i64 = 30;
 const SECONDS_PER_DAY: i64 = 24 * 3600;
 

@@ -1,5 +1,5 @@
-//! Each check against a file with that one mistake. A case takes a faultless example, replaces
-//! some text or some fact, and names the finding that must come of it, and no other error.
+//! Each check against a file with that one mistake. A case changes some text or some fact of a
+//! faultless example, and names the one error that must be found.
 
 mod legs;
 
@@ -26,7 +26,7 @@ const LEGS: &str = include_str!("../../../../examples/legs-two-heads-witness.tom
 const THREE_HEADS: &str = include_str!("../../../../examples/legs-three-heads.toml");
 const SINGLE: &str = include_str!("../../../../examples/single.toml");
 
-/// Machines on which everything is as the file wants it.
+/// Facts that match the file.
 fn good_facts(appliance: &Appliance) -> Facts {
     let mut facts = Facts::default();
     for (name, head) in &appliance.heads {
@@ -475,13 +475,13 @@ fn time_outs_that_contradict_each_other_are_found() {
         ),
     ] {
         let text = replaced(PAIR, "[quorum]", &format!("[timeouts]\n{line}\n[quorum]"));
-        // Zeroes provoke others by nature.
+        // Zeroes also provoke other findings.
         let findings = findings_of(&text, |_| {});
         assert_only(&findings, code);
     }
 }
 
-/// A mistake of the machines: what must be found, and how the facts of a good pair change.
+/// A mistake in the facts: the expected finding, and the change to the facts of a good pair.
 type FactsCase = (Code, fn(&mut Facts));
 
 fn right(facts: &mut Facts) -> &mut HeadFacts {
@@ -940,7 +940,7 @@ fn disks_of_heads_that_are_not_alike_are_found() {
         &disk(|disk| disk.size_bytes -= 1 << 30),
         Code::LegSizeDiffers,
     );
-    // As a maker's disks differ; what ZFS uses of them is the same.
+    // Disks of different manufacturers differ in size; the part that ZFS uses is the same.
     assert!(disk(|disk| disk.size_bytes -= 4096).is_empty());
     assert_only(
         &disk(|disk| disk.physical_block_bytes = 512),

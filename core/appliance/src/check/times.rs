@@ -13,16 +13,16 @@ const GUEST_TOKEN_MS_MIN: u32 = 1_000;
 /// Probes that must fit into the time-out of a link.
 const PROBES_PER_TIMEOUT_MIN: u32 = 3;
 /// Shortest bound of a monitor that tolerates full load, in seconds. The agent waits a tenth of it
-/// for the answer.
+/// for the response.
 const MONITOR_TIMEOUT_S_MIN: u32 = 3;
 /// Least time for the stop of a pool that has dirty data to write, in seconds.
 const STOP_S_MIN: u32 = 5;
-/// Corosync's `join`: how long heads wait for each other's answers, in milliseconds. Corosync takes no
-/// consensus below 30.
+/// Corosync's `join`: how long heads wait for each other's responses, in milliseconds. Corosync accepts no consensus
+/// below 30.
 const JOIN_MS: u32 = 50;
 /// Shortest bound of a power-off that slow BMCs meet, in seconds.
 const FENCE_S_MIN: u32 = 5;
-/// Shortest bound of a disk's answer that stalls of good disks do not reach, in seconds.
+/// Shortest bound of a disk's response that stalls of good disks do not reach, in seconds.
 const DISK_ANSWER_S_MIN: u32 = 4;
 
 pub(super) fn check(checker: &mut Checker<'_>) {

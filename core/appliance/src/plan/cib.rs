@@ -1,9 +1,9 @@
-//! Merges what should be into a CIB, and tells the difference.
+//! Merges the desired configuration into a CIB, and computes the difference.
 //!
-//! What Pacemaker keeps for itself stays: the nodes with their attributes (standby,
-//! maintenance), the properties that it writes, and the constraints that `crm_resource` leaves
-//! while a pool is moved by hand. So does what an operator sets for a while: maintenance of the cluster or of a resource, and
-//! resources that are stopped. Everything else in the configuration comes from the file.
+//! Configuration that Pacemaker owns is retained: the nodes with their attributes (standby, maintenance), the
+//! properties that it writes, and the constraints that `crm_resource` leaves while a pool is moved by hand. Temporary
+//! settings of an operator are retained, too: maintenance of the cluster or of a resource, and stopped resources. All
+//! other configuration comes from the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,18 +29,19 @@ const PROPERTIES_OF_PACEMAKER: &[&str] = &[
 const PROPERTIES_OF_OPERATORS: &[&str] = &["maintenance-mode", "stop-all-resources"];
 /// Values of a resource that an operator sets for a while.
 const META_OF_OPERATORS: &[&str] = &["target-role", "is-managed", "maintenance"];
-/// Before the identity of a role that stops a resource which goes. An operator's have others.
+/// Prefix of the identity of a role that stops a removed resource. Those of an operator have no
+/// such prefix.
 const GOING_PREFIX: &str = "going-";
 /// How `crm_resource` names the constraints of a move.
 const MOVE_PREFIX: &str = "cli-";
 /// The schema of a CIB made from nothing: known to Debian 12's Pacemaker and later ones, which
 /// upgrade it by themselves.
 const SCHEMA: &str = "pacemaker-3.0";
-/// What the oldest supported Pacemaker (2.1.5) can do; without it, its tools write patches in a form
-/// that it does not take itself. The cluster raises it.
+/// The feature set of the oldest supported Pacemaker (2.1.5). Without it, its tools write patches in a form that it
+/// rejects. The cluster raises it.
 const FEATURE_SET: &str = "3.16.1";
 
-/// What happens to one thing that Pacemaker knows.
+/// A change to one object of Pacemaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum CibChange {
@@ -49,7 +50,7 @@ pub enum CibChange {
         /// Its kind and name.
         what: String,
     },
-    /// It is something else from now on.
+    /// Its values change.
     Modify {
         /// Its kind and name.
         what: String,
@@ -68,9 +69,9 @@ pub enum CibChange {
 pub struct ValueChange {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The value before.
     pub before: Option<String>,
-    /// What it will be.
+    /// The value after.
     pub after: Option<String>,
 }
 
@@ -92,7 +93,7 @@ impl fmt::Display for CibChange {
     }
 }
 
-/// A CIB with nothing in it, as Pacemaker makes one at its first start.
+/// Returns an empty CIB, as Pacemaker creates one at its first start.
 pub fn empty_cib() -> Element {
     let sections = ["crm_config", "nodes", "resources", "constraints"];
     Element::new("cib")
@@ -127,7 +128,7 @@ pub fn merged(current: &Element, desired: &Cib) -> Element {
     let moves = std::mem::take(&mut constraints.children)
         .into_iter()
         .filter(|one| one.id().is_some_and(|id| id.starts_with(MOVE_PREFIX)))
-        // Pacemaker takes no constraint of a resource that it does not have.
+        // Pacemaker rejects a constraint of a resource that does not exist.
         .filter(|one| one.attribute("rsc").is_none_or(|id| ids.contains(id)));
     let moves: Vec<Element> = moves.collect();
     *constraints = desired.constraints().containing_all(moves);
@@ -152,7 +153,7 @@ fn is_of_operator(pair: &Element, names: &[&str]) -> bool {
     is_named && pair.id().is_none_or(|id| !id.starts_with(GOING_PREFIX))
 }
 
-/// What an operator set of a resource stays.
+/// Retains an operator's settings of a resource.
 fn keep_meta(resource: &mut Element, known: &Element) {
     let kept = meta_of(known).filter(|pair| is_of_operator(pair, META_OF_OPERATORS));
     let kept: Vec<Element> = kept.cloned().collect();
@@ -205,7 +206,7 @@ pub fn stopped(current: &Element, ids: &BTreeSet<String>) -> Element {
     cib
 }
 
-/// What an operator set and `apply` leaves, in words.
+/// Lists an operator's settings that `apply` retains, in words.
 pub(super) fn of_operators(cib: &Element) -> Vec<String> {
     let Some(configuration) = cib.child("configuration") else {
         return Vec::new();
@@ -274,7 +275,7 @@ fn merge_properties(crm_config: &mut Element, desired: &Cib) {
     );
 }
 
-/// Everything with a name of its own in a configuration: by kind and name, its values flat.
+/// All named objects of a configuration: by kind and name, with their values flattened.
 type Things = BTreeMap<String, BTreeMap<String, String>>;
 
 fn things(cib: &Element) -> Things {
@@ -305,7 +306,8 @@ fn flatten(element: &Element, path: &str, values: &mut BTreeMap<String, String>)
         values.insert(format!("{path}{name}"), value.clone());
     }
     for child in &element.children {
-        // Parameters of a resource are told by name alone; what may be there several times by id.
+        // Parameters of a resource are distinguished by name alone; elements that can occur several
+        // times by id.
         let path = match (child.name.as_str(), child.id()) {
             ("nvpair" | "operations", _) => path.to_owned(),
             (_, Some(id)) => format!("{path}{id}."),
@@ -315,7 +317,7 @@ fn flatten(element: &Element, path: &str, values: &mut BTreeMap<String, String>)
     }
 }
 
-/// What is different between two CIBs, apart from their status.
+/// Returns the differences between two CIBs, apart from their status.
 pub fn cib_changes(before: &Element, after: &Element) -> Vec<CibChange> {
     let (before, after) = (things(before), things(after));
     let mut changes = Vec::new();
@@ -346,7 +348,7 @@ fn value_changes(
         .into_iter()
         .filter(|name| old.get(*name) != new.get(*name))
         .map(|name| {
-            // The identity of its set stands before a parameter's own name.
+            // The identity of its set precedes a parameter's own name.
             let parameter = name.rsplit('.').next().unwrap_or_default();
             let shown = |value: Option<&String>| match is_secret(parameter) {
                 true => value.map(|_| HIDDEN.to_owned()),

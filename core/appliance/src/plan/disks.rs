@@ -1,4 +1,4 @@
-//! Looks at disks before a file names them: one that takes the place of a leg, and one that joins a group.
+//! Checks disks before a file names them: one that replaces a leg, and one that joins a group.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use super::{Actual, Obstacle, OnRecord};
 /// A disk as its head sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct DiskSeen {
-    /// Where its path leads: two names of one disk lead to one place.
+    /// The resolved path: two names of one disk resolve to one path.
     pub place: PathBuf,
     /// How long it is.
     pub bytes: u64,
-    /// What it carries, in words; empty if nothing is known of it.
+    /// Its contents, in words; empty if unknown.
     pub carries: String,
     /// The pool that its label names.
     pub pool: Option<String>,
@@ -28,11 +28,12 @@ pub struct DiskSeen {
     pub txg: Option<u64>,
     /// The number of the record of its legs that its label names.
     pub record: Option<u64>,
-    /// Bytes of the smallest disk that can stand beside it, or take its place. None of a raidz.
+    /// Size of the smallest disk that can join it, or replace one of its disks, in bytes. None of a
+    /// raidz.
     pub least_bytes: Option<u64>,
 }
 
-/// What is in the way of the disks that the file names for a pool on record.
+/// Returns the obstacles of the disks that the file names for a pool on record.
 pub(super) fn obstacles(
     actual: &Actual,
     files: &Files<'_>,
@@ -57,7 +58,8 @@ pub(super) fn obstacles(
             let is_named = on_record.map_or(old.is_some(), |disks| disks.contains(&leg.disk));
             found.extend(match (is_named, old) {
                 (true, Some(old)) if old.path != leg.path => look.moved(group, leg, old),
-                // It is there, or its head has lost its file, and then nothing says where it was.
+                // The old disk is still present, or its head has lost its file, and the old path is
+                // unknown.
                 (true, _) => None,
                 (false, _) => look.room(group, leg, on_record.is_some()),
             });
@@ -152,7 +154,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a disk that joins a group, or takes a place in it, is large enough.
+    /// Checks that a disk that joins a group, or replaces one of its disks, is large enough.
     fn room(&self, group: &Group, leg: &Leg, is_checked: bool) -> Option<Obstacle> {
         let new = self.seen(&leg.head, &leg.path).filter(|_| is_checked)?;
         let others = group.legs.iter().filter(|one| one.disk != leg.disk);

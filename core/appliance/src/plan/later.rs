@@ -1,4 +1,4 @@
-//! What of a change a running server learns when it starts next.
+//! Settings that a running server adopts only at its next start.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::{APPLIANCE_PATH, Actual, DesiredState, HeadActual, known};
 use crate::file::{Appliance, Pool};
 use crate::parse::parse;
 
-/// For each server that runs: what it does not have yet when everything is applied.
+/// Lists, for each running server, the settings that are not active after all changes are applied.
 pub(super) fn notes(desired: &DesiredState, actual: &Actual) -> Vec<String> {
     let path = Path::new(APPLIANCE_PATH);
     let Some(new) = desired.files.iter().find(|file| file.path == path) else {
@@ -34,7 +34,8 @@ pub(super) fn notes(desired: &DesiredState, actual: &Actual) -> Vec<String> {
     known(desired, actual).flat_map(of_head).collect()
 }
 
-/// The fields of which the command line of a server is made. Portals are told to one that runs.
+/// Returns the changed fields that are on the command line of a server. Portals are excluded,
+/// because a running server accepts new ones.
 fn fields(old: &Appliance, new: &Appliance, before: &Pool, after: &Pool) -> Vec<&'static str> {
     let (was, is) = (old.timeouts(), new.timeouts());
     let silence = |appliance: &Appliance| {

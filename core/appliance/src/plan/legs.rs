@@ -1,4 +1,5 @@
-//! Pools of legs that do not exist yet: Pacemaker must not look for them, and a person makes them. Of those that exist: who remembers them.
+//! Pools of legs that do not exist yet: an administrator creates them, and Pacemaker must not manage them before. For
+//! existing ones: the members of their record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::file::{Appliance, Pool};
 use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
 use crate::xml::Element;
 
-/// A pool that a person makes, once, on one head.
+/// A pool that an administrator creates, once, on one head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolToMake {
     /// Which.
@@ -26,7 +27,7 @@ pub struct PoolToMake {
     /// The number by which heads remember it.
     #[serde(skip)]
     pub number: u64,
-    /// What Pacemaker calls the pool and its addresses.
+    /// The names of the pool and its addresses in Pacemaker.
     #[serde(skip)]
     pub resources: BTreeSet<String>,
 }
@@ -63,7 +64,7 @@ fn to_be_made(appliance: &Appliance, name: &PoolName, pool: &Pool) -> Option<Poo
     })
 }
 
-/// Those that no head remembers, and that Pacemaker does not have already.
+/// Returns the pools that neither a head's record nor Pacemaker contains.
 pub(super) fn to_make(
     desired: &DesiredState,
     actual: &Actual,
@@ -87,7 +88,7 @@ pub(super) fn to_make(
         .collect()
 }
 
-/// What becomes of who remembers pools that are on record.
+/// Changes to the members of the records of pools.
 #[derive(Default)]
 pub(super) struct Witnesses {
     pub(super) obstacles: Vec<Obstacle>,
@@ -108,7 +109,8 @@ fn wanted(desired: &DesiredState) -> Option<LegsFile> {
     })
 }
 
-/// What has to be before the disks of `head` are away for a moment; none where no pool with legs is served.
+/// Returns the condition to await before the disks of `head` are unavailable during a restart; none where no pool with
+/// legs is served.
 pub(super) fn awaited(desired: &DesiredState, actual: &Actual, head: &HeadName) -> Option<Change> {
     let is_served = |pool: &PoolName| {
         let mut heads = actual.heads.values();
@@ -173,7 +175,7 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
 /// The files of legs that heads have now.
 pub(super) type Files<'a> = BTreeMap<&'a HeadName, LegsFile>;
 
-/// A head that remembers a pool, and has a file that names it.
+/// A head that stores a pool's record, and a file that names the pool.
 type Knowing<'a> = (&'a HeadActual, &'a LegsFile);
 
 impl Witnesses {
@@ -238,7 +240,7 @@ impl Witnesses {
             });
         }
         let Some(record) = record.filter(|record| record.heads == heads) else {
-            // Its record does not name its members, or nobody says so, or the heads are others.
+            // Its record does not name its members, no head reports them, or the heads differ.
             self.obstacles.extend(other_members(pool, knowing, wanted));
             return;
         };
@@ -282,7 +284,8 @@ fn unserved(pool: &PoolName, what: &str) -> Obstacle {
     }
 }
 
-/// The file gives a pool another number, or another name, than the labels of its legs have. Nobody would know the legs by the new one.
+/// Refuses another number, or another name, than the labels of a pool's legs have: the legs would not be found by the
+/// new one.
 fn renumbered(
     pool: &PoolName,
     wanted: &legs_config::Pool,
@@ -357,7 +360,8 @@ fn used_number(
     })
 }
 
-/// Numbers of records that labels of disks name. A pool that goes on without its record, or was destroyed, has newer labels that name none.
+/// Returns the numbers of records that labels of disks name. A pool that continues without its record, or was
+/// destroyed, has newer labels that name none.
 fn labelled(actual: &Actual) -> BTreeSet<u64> {
     let disks = || actual.heads.values().flat_map(|head| head.disks.values());
     let named = disks().filter_map(|disk| Some((disk, disk.record?)));
@@ -370,7 +374,7 @@ fn labelled(actual: &Actual) -> BTreeSet<u64> {
     named.filter(is_newest).map(|(_, number)| number).collect()
 }
 
-/// The file groups the disks of a pool otherwise than a head that remembers it: what counts as readable would be another set of disks.
+/// Refuses to regroup the disks of a pool on record: another set of disks would count as readable.
 fn regrouped(
     pool: &PoolName,
     number: u64,
@@ -486,7 +490,7 @@ fn other_members(pool: &PoolName, knowing: &[Knowing<'_>], wanted: &LegsFile) ->
     })
 }
 
-/// Who remembers, by number.
+/// Returns the members, by number.
 fn members(file: &LegsFile) -> Vec<String> {
     let mut members: Vec<_> = file.members.iter().collect();
     members.sort_by_key(|(_, member)| member.number);

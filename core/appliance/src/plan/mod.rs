@@ -1,6 +1,6 @@
-//! Compares what should be with what is, and says what to change, in an order that is safe on
-//! a running cluster: files, then leg-servers head by head, then what pools have on record, then who belongs to the cluster and
-//! votes, then the configuration of Pacemaker in one step. Pure; the crate `cluster` looks and acts.
+//! Compares the desired state with the actual state and plans the changes, in an order that is safe on a running
+//! cluster. Files come first, then leg-servers head by head, then the records of pools, then cluster membership and
+//! votes. The configuration of Pacemaker follows in one step. Pure; the crate `cluster` observes and applies.
 
 mod cib;
 mod disks;
@@ -38,10 +38,9 @@ use crate::xml::Element;
 /// Where things are on a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The `bulkhead` program that agents run.
+    /// The `bulkhead` binary that agents run.
     pub program: PathBuf,
-    /// Whether systemd starts Corosync and Pacemaker. Where something else does, nothing is planned
-    /// for units.
+    /// Whether systemd starts Corosync and Pacemaker. Otherwise no unit changes are planned.
     pub has_systemd: bool,
     /// Clients that came in by an address that a pool loses need not leave first.
     pub in_use: bool,
@@ -51,7 +50,7 @@ pub struct Layout {
     pub legs_wait: Duration,
 }
 
-/// A leg whose leg-server was restarted has what it missed by then, if nothing is wrong with it.
+/// Time within which a leg resynchronizes after a restart of its leg-server, unless it has a fault.
 const LEGS_WAIT: Duration = Duration::from_secs(300);
 
 impl Default for Layout {
@@ -70,7 +69,7 @@ impl Default for Layout {
 pub const APPLIANCE_PATH: &str = "/etc/bulkhead/appliance.toml";
 /// Corosync's configuration.
 pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
-/// There as long as a file of Corosync was written and Corosync was not told to read it.
+/// Exists while a file of Corosync is written but not yet reloaded.
 pub const COROSYNC_UNREAD_PATH: &str = "/var/lib/bulkhead/corosync-unread";
 /// The secret that heads prove their membership with.
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
@@ -84,39 +83,39 @@ pub const PEER_KEY_BYTES_MAX: usize = 4096;
 const PACEMAKER_UNIT: &str = "pacemaker.service";
 /// The unit of the API and the console, where the packages are installed.
 pub const HEAD_UNIT: &str = "bulkhead-head.service";
-/// The unit that lends a head's disks to the others and remembers which disks hold everything.
+/// The unit that lends a head's disks to other heads and stores the records of legs.
 pub const LEG_UNIT: &str = "bulkhead-leg-server.service";
-/// The certificate of the API and the console, unless `BULKHEAD_HEAD_DIR` names another folder.
+/// The certificate of the API and the console, unless `BULKHEAD_HEAD_DIR` names another directory.
 pub const CERTIFICATE_PATH: &str = "/etc/bulkhead/head/certificate.pem";
 /// The unit that votes for the witness.
 pub const QDEVICE_UNIT: &str = "corosync-qdevice.service";
 /// Options of the witness' client.
 pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
-/// Length of a new secret, in bytes; corosync-keygen makes as many.
+/// Length of a new secret, in bytes; the same as that of corosync-keygen.
 pub const AUTHKEY_BYTES: usize = 256;
-/// Shortest secret that Corosync takes, in bytes.
+/// Shortest secret that Corosync accepts, in bytes.
 pub const AUTHKEY_BYTES_MIN: usize = 128;
-/// Longest secret that it takes, in bytes.
+/// Longest secret that Corosync accepts, in bytes.
 pub const AUTHKEY_BYTES_MAX: usize = 4096;
 
-/// Whether so many bytes are a secret of Corosync. Others are a copy that was cut off, or something else.
+/// Returns whether a secret of Corosync can have this length. A truncated copy cannot.
 pub const fn is_authkey(bytes: usize) -> bool {
     AUTHKEY_BYTES_MIN <= bytes && bytes <= AUTHKEY_BYTES_MAX
 }
 
-/// Whether so many bytes are a key of the heads. Others are a copy that was cut off, or something else.
+/// Returns whether a key of the heads can have this length. A truncated copy cannot.
 pub const fn is_peer_key(bytes: usize) -> bool {
     PEER_KEY_BYTES <= bytes && bytes <= PEER_KEY_BYTES_MAX
 }
 
-/// What should be.
+/// The state that the appliance file describes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredState {
     /// Name of the cluster.
     pub cluster_name: String,
     /// Heads in the order of their numbers.
     pub heads: Vec<(HeadName, u32)>,
-    /// The same heads as Corosync knows them.
+    /// The same heads as nodes of Corosync.
     pub nodes: Vec<render::Node>,
     /// Files that are the same on every head.
     pub files: Vec<File>,
@@ -128,13 +127,13 @@ pub struct DesiredState {
     pub units_unwanted: Vec<&'static str>,
     /// Units that are started last, on heads where they are installed.
     pub units_optional: Vec<&'static str>,
-    /// What corosync-qdevice is started with; none without a witness.
+    /// Start options of corosync-qdevice; none without a witness.
     pub witness_settings: Option<String>,
     /// Where the witness listens; none without one that votes.
     pub witness_place: Option<(IpAddr, u16)>,
-    /// The `bulkhead` program of the heads.
+    /// The `bulkhead` binary of the heads.
     pub program: PathBuf,
-    /// What the certificate of each head's API is made for, where it has none.
+    /// Names for the certificate of each head's API, where the head has no certificate.
     pub certificate_names: BTreeMap<HeadName, Vec<String>>,
     /// Where the server of each pool listens.
     pub portals: BTreeMap<PoolName, Portals>,
@@ -146,7 +145,8 @@ pub struct DesiredState {
     pub legs_wait: Duration,
     /// The configuration of Pacemaker.
     pub cib: Cib,
-    /// Pools of legs. A person makes each; Pacemaker is told of it when a head remembers it.
+    /// Pools of legs. An administrator creates each one; Pacemaker is configured for it once a head
+    /// has its record.
     pub pools_of_legs: Vec<PoolToMake>,
 }
 
@@ -169,7 +169,7 @@ pub struct File {
     pub mode: u32,
 }
 
-/// What is.
+/// The observed state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Actual {
     /// By head.
@@ -187,7 +187,7 @@ pub struct HeadActual {
     pub authkey: Option<Fingerprint>,
     /// A digest of the key of the heads; none where there is none.
     pub peer_key: Option<Fingerprint>,
-    /// Whether the program there reads that key. Older ones prove themselves with Corosync's.
+    /// Whether the binary there reads that key. Older releases authenticate with Corosync's secret.
     pub reads_peer_key: bool,
     /// Where the servers that run there listen.
     pub portals: BTreeMap<PoolName, Portals>,
@@ -195,7 +195,7 @@ pub struct HeadActual {
     pub units_beside: BTreeSet<String>,
     /// How many clients the servers that run there have.
     pub clients: BTreeMap<PoolName, u64>,
-    /// Units of the desired state that are installed, as far as that is asked for.
+    /// Units of the desired state that are installed, as far as the plan needs to know.
     pub units_installed: BTreeSet<String>,
     /// Whether it has a certificate for its API and console, where their unit is installed.
     pub has_certificate: bool,
@@ -203,28 +203,29 @@ pub struct HeadActual {
     pub units_enabled: BTreeSet<String>,
     /// Units that run.
     pub units_active: BTreeSet<String>,
-    /// Whether the program of the desired state can be run there.
+    /// Whether the binary of the desired state can be run there.
     pub has_program: bool,
     /// Name of the cluster that its running Corosync belongs to; none where it does not run.
     pub running_cluster: Option<String>,
-    /// The heads that its running Corosync knows, by name.
+    /// The heads in the configuration of its running Corosync, by name.
     pub running_nodes: BTreeMap<String, RunningNode>,
-    /// Numbers of the pools of legs that it remembers.
+    /// Numbers of the pools of legs whose record it stores.
     pub remembered: BTreeSet<u64>,
-    /// Who remembers each of them, by the record that it accepted. None of a head with an earlier release.
+    /// The members of each such pool, by the record that the head accepted. None from a head with an earlier release.
     pub on_record: BTreeMap<u64, OnRecord>,
-    /// What its running leg-server has read; none if none runs, or one of an earlier release.
+    /// The configuration that its running leg-server has read; none if it does not run, or is of an
+    /// earlier release.
     pub legs_read: Option<String>,
     /// Its disks, by their paths in the file of legs that it has and in the one that it shall have.
     pub disks: BTreeMap<PathBuf, DiskSeen>,
-    /// What its running corosync-qdevice was started with; none if none runs, or one that an earlier release started.
+    /// The start options of its running corosync-qdevice; none if it does not run, or an earlier release started it.
     pub witness_settings: Option<String>,
     /// Whether its corosync-qdevice has the witness.
     pub has_witness: bool,
-    /// Whether something listens where the witness of the desired state is, as seen from there. None where that does not matter:
-    /// its corosync-qdevice runs with the settings of the desired state.
+    /// Whether a process listens at the address of the desired witness, as seen from this head. None where its
+    /// corosync-qdevice already runs with the desired settings.
     pub reaches_witness: Option<bool>,
-    /// A file of Corosync was written there, and nobody had Corosync read it since.
+    /// A file of Corosync was written on this head and Corosync has not reloaded it.
     pub is_reload_due: bool,
 }
 
@@ -239,7 +240,7 @@ pub struct OnRecord {
     pub disks: Option<BTreeSet<u64>>,
 }
 
-/// A digest that tells secrets apart and gives nothing away.
+/// A digest that distinguishes secrets without revealing them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Fingerprint(pub String);
 
@@ -291,25 +292,25 @@ pub enum Change {
     SetPortals {
         /// Where it runs.
         head: HeadName,
-        /// The program that tells it.
+        /// The binary that reconfigures it.
         #[serde(skip)]
         program: PathBuf,
         /// Its pool.
         pool: PoolName,
         /// Where it shall listen.
         portals: Portals,
-        /// What of this is new.
+        /// The portals that are new.
         new: Portals,
-        /// What goes.
+        /// The portals that are removed.
         gone: Portals,
-        /// Even though clients came in by what goes.
+        /// Even though clients are connected through a removed portal.
         in_use: bool,
     },
     /// Have the running server of a pool of legs add a witness to its record, or remove it. Clients notice nothing.
     SetWitness {
         /// Where it runs.
         head: HeadName,
-        /// The program that tells it.
+        /// The binary that reconfigures it.
         #[serde(skip)]
         program: PathBuf,
         /// Its pool.
@@ -321,7 +322,7 @@ pub enum Change {
     AddHead {
         /// Where it runs.
         head: HeadName,
-        /// The program that tells it.
+        /// The binary that reconfigures it.
         #[serde(skip)]
         program: PathBuf,
         /// Its pool.
@@ -333,7 +334,7 @@ pub enum Change {
     AttachLeg {
         /// Where it runs.
         head: HeadName,
-        /// The program that tells it.
+        /// The binary that reconfigures it.
         #[serde(skip)]
         program: PathBuf,
         /// Its pool.
@@ -345,12 +346,12 @@ pub enum Change {
     },
     /// Have Pacemaker stop pools and addresses that leave the file, before anything is changed that their stop may need.
     StopResources {
-        /// What Pacemaker calls them.
+        /// Their names in Pacemaker.
         resources: BTreeSet<String>,
     },
     /// Have every running Corosync read its file again; nothing is interrupted.
     ReloadCorosync {
-        /// The head that tells the others.
+        /// The head that runs the reload for all heads.
         head: HeadName,
     },
     /// Stop a unit, now and at boot.
@@ -367,12 +368,12 @@ pub enum Change {
         /// Which.
         unit: String,
     },
-    /// Wait until the legs of pools that were current, or being copied to, are current, and until the pools can do without the disks of a
-    /// head whose leg-server is restarted next.
+    /// Wait until all legs that were current, or being resynchronized, are current, and until pools can do without the
+    /// disks of the head whose leg-server restarts next.
     AwaitLegs {
-        /// The head whose disks are away next.
+        /// The head whose disks become unavailable next.
         head: HeadName,
-        /// The program that tells the states of legs.
+        /// The binary that reports the states of legs.
         #[serde(skip)]
         program: PathBuf,
         /// The pools.
@@ -387,14 +388,14 @@ pub enum Change {
         #[serde(skip)]
         stale_legs: bool,
     },
-    /// Have a unit that runs read its new file: it ends and starts again.
+    /// Restart a running unit, so that it reads its new file.
     RestartUnit {
         /// Where.
         head: HeadName,
         /// Which.
         unit: String,
     },
-    /// Wait until the witness answers a head.
+    /// Wait until the witness responds to a head.
     AwaitWitness {
         /// Which.
         head: HeadName,
@@ -403,7 +404,7 @@ pub enum Change {
     MakeCertificate {
         /// Where.
         head: HeadName,
-        /// The program that makes it.
+        /// The binary that creates it.
         #[serde(skip)]
         program: PathBuf,
         /// Names and addresses that it is for.
@@ -411,16 +412,16 @@ pub enum Change {
     },
     /// Change the configuration of Pacemaker in one step.
     ConfigurePacemaker {
-        /// What it shall be.
+        /// The desired configuration.
         #[serde(skip)]
         cib: Box<Cib>,
-        /// What it comes to.
+        /// Its differences from the running configuration.
         changes: Vec<CibChange>,
     },
 }
 
 impl Change {
-    /// Whether it changes who belongs to the cluster, who votes, or what Pacemaker does.
+    /// Returns whether it changes cluster membership, votes or the behaviour of Pacemaker.
     pub fn is_of_cluster(&self) -> bool {
         match self {
             Self::WriteFile { path, .. } => {
@@ -441,33 +442,35 @@ impl Change {
 /// Why nothing can be done as long as the cluster runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
-    /// What is in the way.
+    /// The condition that prevents the change.
     pub what: String,
-    /// What to do.
+    /// The remedy.
     pub mend: String,
 }
 
-/// Everything to do, in order. With obstacles there is nothing to do but to remove them.
+/// All changes, in order. With obstacles there are no changes: the obstacles must be removed first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
-    /// What is in the way.
+    /// Conditions that prevent the changes.
     pub obstacles: Vec<Obstacle>,
-    /// What to do.
+    /// The changes.
     pub changes: Vec<Change>,
-    /// Pools of legs that do not exist yet. A person makes them when the changes are made, and then Pacemaker is told of them.
+    /// Pools of legs that do not exist yet. An administrator creates them after the changes; a later run configures
+    /// Pacemaker for them.
     pub pools_to_make: Vec<PoolToMake>,
-    /// What stays although the file does not say it, and what a running server takes later.
+    /// Configuration that is retained although the file does not contain it, and settings that a
+    /// running server adopts later.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Whether everything is as it should be.
+    /// Returns whether the actual state is the desired state.
     pub fn is_empty(&self) -> bool {
         self.obstacles.is_empty() && self.changes.is_empty() && self.pools_to_make.is_empty()
     }
 }
 
-/// Renders what should be. `text` is the appliance file, byte by byte.
+/// Renders the desired state. `text` is the appliance file, byte by byte.
 pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> DesiredState {
     let file = |path: &str, text: String, mode| File {
         path: PathBuf::from(path),
@@ -588,7 +591,7 @@ fn certificate_names(appliance: &Appliance) -> BTreeMap<HeadName, Vec<String>> {
     heads.map(|head| (head.clone(), names(head))).collect()
 }
 
-/// What to change, so that `actual` becomes what `desired` says. Empty if it is so already.
+/// Plans the changes from `actual` to `desired`. Empty if there are none.
 pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     let mut obstacles = obstacles(desired, actual);
     let witnesses = legs::witnesses(desired, actual);
@@ -641,7 +644,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     }
 }
 
-/// What Corosync cannot change while it runs, and what nobody could answer for.
+/// Settings that Corosync cannot change while it runs, and changes that would be unsafe.
 fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
     for (head, _) in &desired.heads {
@@ -699,8 +702,8 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     obstacles
 }
 
-/// The heads that Pacemaker sees: those with a controller that answers. Older versions say so in
-/// words, newer ones with the time since when.
+/// The heads that Pacemaker sees: those with a controller that responds. Older versions report
+/// `online`, newer ones the timestamp since when.
 fn members(actual: &Actual) -> Vec<&str> {
     let is_online = |state: &&Element| match state.attribute("crmd") {
         Some("online") => true,
@@ -728,8 +731,8 @@ fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     })
 }
 
-/// All heads get the key of the first that has one, else a new one, once the programs of all read it: an older head would not be
-/// believed any more, and would not believe the others.
+/// Gives all heads the key of the first head that has one, else a new one. Applied once the binary of each head reads
+/// the key: an older head could neither authenticate to the newer ones nor accept them.
 fn peer_key_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     if !known(desired, actual).all(|(_, one)| one.reads_peer_key) {
         return Vec::new();
@@ -741,7 +744,7 @@ fn peer_key_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     })
 }
 
-/// Writes the key of `holder`, else a new one, where another one or none is.
+/// Writes the key of `holder`, else a new one, to the heads with a different key or none.
 fn key_changes(
     desired: &DesiredState,
     actual: &Actual,
@@ -796,16 +799,16 @@ fn changed_lines(old: &str, new: &str) -> Vec<String> {
     changed.collect()
 }
 
-/// Who reads a file of a head.
+/// The process that reads a file of a head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     /// Agents and commands, each time that they run.
     Agents,
     /// The leg-server, when it starts.
     LegServer,
-    /// Corosync, and through it what votes for the witness.
+    /// Corosync, and through it the process that votes for the witness.
     Corosync,
-    /// What votes for the witness, when it starts.
+    /// The process that votes for the witness, at its start.
     WitnessDevice,
 }
 
@@ -821,7 +824,7 @@ impl Reader {
     }
 }
 
-/// Heads that answer, in the order of their numbers.
+/// Heads that respond, in the order of their numbers.
 fn known<'a>(
     desired: &'a DesiredState,
     actual: &'a Actual,
@@ -876,7 +879,7 @@ fn no_leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
         .collect()
 }
 
-/// Who belongs to the cluster and who votes: files, then one reload, then at once what has to run for the votes of the new file.
+/// Cluster membership and votes: files, then one reload, then at once the units that the votes of the new file need.
 fn member_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = file_changes(desired, actual, Reader::Corosync);
     let is_conf = |change: &Change| matches!(change, Change::WriteFile { path, .. } if path == Path::new(COROSYNC_CONF_PATH));
@@ -914,7 +917,8 @@ fn stop(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
     })
 }
 
-/// Restarts the unit that reads `legs.toml`, where it runs with another one: the file is new, or was written by a run that was cut off.
+/// Restarts the unit that reads `legs.toml`, where it runs with another version: the file is new, or an interrupted run
+/// wrote it.
 fn restart(desired: &DesiredState, head: &HeadName, known: &HeadActual) -> Option<Change> {
     let reads = |file: &&File| file.path == Path::new(render::LEGS_PATH);
     let file = desired.files_of(head).find(reads)?;
@@ -937,8 +941,8 @@ fn start(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
     })
 }
 
-/// The consoles come when everything that they show is there, each with a certificate: without one it would
-/// listen on its own machine only, and the other heads could not ask it.
+/// Starts the consoles last, when the components that they show exist, each with a certificate. Without a certificate a
+/// console listens on loopback only, and the other heads cannot query it.
 fn optional_unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let installed = known(desired, actual).flat_map(|(head, known)| {
         let units = desired.units_optional.iter();

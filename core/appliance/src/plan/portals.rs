@@ -5,12 +5,13 @@ use units::{HeadName, PoolName};
 use super::{Actual, Change, DesiredState, HeadActual, Obstacle};
 use crate::ports::Portals;
 
-/// What servers are told, in an order in which each place is free before it is taken.
+/// Changes of the portals of servers, in an order in which each portal is free before it is used.
 #[derive(Default)]
 pub(super) struct PortalChanges {
-    /// What takes no place of another server.
+    /// Changes that use no portal of another server.
     pub(super) first: Vec<Change>,
-    /// What takes one, after that one has let go, and pools that leave the file are stopped.
+    /// Changes that use one, after the other server has released it and pools that leave the file
+    /// are stopped.
     pub(super) then: Vec<Change>,
     /// Why that is not possible.
     pub(super) obstacles: Vec<Obstacle>,
@@ -29,7 +30,8 @@ pub(super) fn changes(desired: &DesiredState, actual: &Actual) -> PortalChanges 
     changes
 }
 
-/// Whether a server takes what another one on its head gives up, or what a pool has that leaves the file.
+/// Returns whether a server gets a portal that another one on its head releases, or that belongs to a pool that leaves
+/// the file.
 fn takes(desired: &DesiredState, known: &HeadActual, pool: &PoolName, new: &Portals) -> bool {
     let mut others = known.portals.iter().filter(|(other, _)| *other != pool);
     others.any(|(other, listens)| {
@@ -64,7 +66,7 @@ impl PortalChanges {
             (true, _) => {}
             (false, false) => self.first.push(set(listens, wanted)),
             (false, true) if gone.is_empty() => self.then.push(set(listens, wanted)),
-            // A server without any place does not tell what it knows: a run that is cut off would leave it so.
+            // A server without any portal cannot report its state, and an interrupted run would leave it like that.
             (false, true) if kept.is_empty() => self.obstacles.push(Obstacle {
                 what: format!(
                     "pool {pool}, which {head} serves, gives all its addresses up and takes addresses that another pool has there"

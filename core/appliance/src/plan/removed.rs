@@ -1,4 +1,5 @@
-//! Pools and addresses that leave the file: Pacemaker stops them before it forgets how, and a pool with clients does not go without a word.
+//! Pools and addresses that leave the file. Pacemaker must stop them before their configuration is deleted, and a pool
+//! with clients is not removed without confirmation.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +10,13 @@ use super::{Actual, Change, DesiredState, Obstacle};
 use crate::render::{Cib, pool_id, pool_of};
 use crate::xml::Element;
 
-/// Stops what Pacemaker has and shall not have any more.
+/// Stops the resources of Pacemaker that are no longer desired.
 pub(super) fn stop(before: &Element, cib: &Cib) -> Option<Change> {
     let resources = gone(before, cib);
     (!resources.is_empty()).then_some(Change::StopResources { resources })
 }
 
-/// Pools and addresses of `before` that are not in `cib`. Fence devices are not among them: to stop one takes nothing.
+/// Returns the pools and addresses of `before` that are not in `cib`. Fence devices are excluded: they need no stop.
 fn gone(before: &Element, cib: &Cib) -> BTreeSet<String> {
     let known = resources(before).filter(|one| one.attribute("provider") == Some("bulkhead"));
     let known = known.filter_map(Element::id);
@@ -32,7 +33,7 @@ fn resources(cib: &Element) -> impl Iterator<Item = &Element> {
         .flat_map(|resources| &resources.children)
 }
 
-/// Why what leaves the file cannot be stopped now.
+/// Returns the reasons why removed resources cannot be stopped now.
 pub(super) fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let Some(before) = &actual.cib else {
         return Vec::new();

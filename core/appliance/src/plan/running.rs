@@ -1,4 +1,4 @@
-//! What a running cluster cannot take from a file while it runs, and what would keep its agents from running.
+//! Settings that a running cluster cannot change, and conditions that would keep its agents from running.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use units::HeadName;
 
 use crate::render::Node;
 
-/// A head as a running Corosync knows it.
+/// A head in the configuration of a running Corosync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunningNode {
     /// Its number.
@@ -19,7 +19,7 @@ pub struct RunningNode {
     pub links: BTreeMap<u8, String>,
 }
 
-/// Heads on which the agents could not run the program. A stop that cannot run is a failed stop, for which the head is powered off.
+/// Heads without the agents' binary. A stop that cannot run is a failed stop, for which the head is powered off.
 pub(super) fn without_program(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let lacking = known(desired, actual).filter(|(_, known)| !known.has_program);
     let program = desired.program.display();
@@ -50,8 +50,8 @@ pub(super) fn beside(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     units.collect()
 }
 
-/// Numbers of heads and addresses of links that the running Corosync has otherwise. It takes them for other heads, which are lost and
-/// powered off.
+/// Numbers of heads and addresses of links that differ in the running Corosync. It would treat the changed heads as
+/// lost ones, and power them off.
 pub(super) fn renumbered(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let mut obstacles: Vec<Obstacle> = Vec::new();
     for (_, known) in known(desired, actual) {
@@ -121,8 +121,8 @@ fn differences(node: &Node, known: &HeadActual) -> Vec<Obstacle> {
     obstacles
 }
 
-/// Head by head, what votes for the witness starts, or starts again where it was started with other settings: it reads them once. Both
-/// heads never lack its vote at a time. Of two witnesses that both vote for a while one of the heads has each, as the file says; a
+/// Head by head, starts the process that votes for the witness, or restarts it where its settings changed: it reads
+/// them once. At least one head has its vote at any time. While both witnesses vote, each head follows one of them; a
 /// fence decides between heads that lose each other in those seconds.
 pub(super) fn witness_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -150,7 +150,8 @@ pub(super) fn witness_changes(desired: &DesiredState, actual: &Actual) -> Vec<Ch
     changes
 }
 
-/// A witness that does not respond where corosync-qdevice is to be started: the run would change everything else first, and fail then.
+/// A witness that does not respond where corosync-qdevice is to be started: the run would apply all other changes
+/// first, and fail then.
 pub(super) fn silent_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let Some((address, port)) = desired.witness_place else {
         return Vec::new();
@@ -168,7 +169,7 @@ pub(super) fn silent_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obs
         .collect()
 }
 
-/// Waits for the witness where only that is missing.
+/// Waits for the witness where only its vote is missing.
 pub(super) fn awaited_witness(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     lacking_witness(desired, actual)
         .map(await_witness)
@@ -179,7 +180,7 @@ fn await_witness(head: &HeadName) -> Change {
     Change::AwaitWitness { head: head.clone() }
 }
 
-/// Heads whose device was started as the file says, and has not the witness.
+/// Heads with a device that runs with the desired settings, but without the witness.
 fn lacking_witness<'a>(
     desired: &'a DesiredState,
     actual: &'a Actual,

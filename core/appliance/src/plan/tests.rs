@@ -66,7 +66,7 @@ fn bare(desired: &DesiredState) -> Actual {
     }
 }
 
-/// Does what a change says, as the adapters do.
+/// Applies a change to the actual state, as the adapters do.
 fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
     for change in changes {
         match change {
@@ -187,7 +187,7 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
     }
 }
 
-/// What the running Corosync knows when it has read the file.
+/// The nodes of a Corosync that runs with the file.
 fn nodes(desired: &DesiredState) -> BTreeMap<String, RunningNode> {
     let nodes = desired.nodes.iter().map(|node| {
         let links = node.links.iter();
@@ -202,7 +202,7 @@ fn nodes(desired: &DesiredState) -> BTreeMap<String, RunningNode> {
     nodes.collect()
 }
 
-/// What votes for the witness starts there.
+/// Starts corosync-qdevice there.
 fn read_witness(desired: &DesiredState, actual: &mut Actual, head: &HeadName) {
     let known = actual.heads.get_mut(head).expect("a known head");
     let path = Path::new(QDEVICE_DEFAULTS_PATH);
@@ -231,7 +231,7 @@ fn applied(text: &str) -> (DesiredState, Actual) {
     (desired, actual)
 }
 
-/// What the commands for pools of legs do.
+/// Simulates the commands that create pools of legs.
 fn make(actual: &mut Actual, pools: &[PoolToMake]) {
     for pool in pools {
         for known in actual.heads.values_mut() {
@@ -301,7 +301,7 @@ fn a_further_address_changes_nothing_of_the_others() {
     let Some(Change::ConfigurePacemaker { changes, .. }) = plan.changes.last() else {
         panic!("{plan}");
     };
-    // Itself, its place beside the pool, and the three rules of its turn.
+    // The pool, its location, its colocation and the three order rules.
     assert_eq!(changes.len(), 5, "{plan}");
     for change in changes {
         assert!(
@@ -355,7 +355,7 @@ fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
     assert!(plan(&desired, &actual).is_empty());
 }
 
-/// While heads are upgraded one after the other, a server may be older than what asks it.
+/// During a rolling upgrade, a server can be older than its client.
 #[test]
 fn a_server_is_told_of_no_protocol_that_its_version_does_not_know() {
     let (desired, mut actual) = applied(PAIR);
@@ -430,7 +430,7 @@ fn heads_get_the_secret_of_the_one_that_runs() {
     );
 }
 
-/// A rolling upgrade: the heads go on to prove themselves with Corosync's key until the last one has the new program.
+/// A rolling upgrade: the heads authenticate with Corosync's key until the last one has the new binary.
 #[test]
 fn heads_get_a_key_of_their_own_once_all_of_them_read_it() {
     let (desired, mut actual) = applied(PAIR);
@@ -604,7 +604,7 @@ fn of_a_changed_file_only_the_changed_lines_are_shown() {
     );
 }
 
-/// Each head has a file of its own, and what reads it runs before Pacemaker starts a pool.
+/// Each head has a file of its own, and its reader runs before Pacemaker starts a pool.
 #[test]
 fn heads_with_legs_lend_their_disks_before_pacemaker_starts() {
     let (desired, actual) = applied(LEGS);
@@ -641,7 +641,7 @@ fn a_pool_of_legs_is_made_by_a_person_before_pacemaker_is_told_of_it() {
         !told.contains("tank") && !told.contains("10.77.1.100"),
         "{told}"
     );
-    // As long as nobody makes it, that is all there is to do.
+    // Nothing else is planned until an administrator creates it.
     let again = plan(&desired, &actual);
     assert!(again.changes.is_empty() && !again.is_empty(), "{again}");
     assert_eq!(again.pools_to_make, first.pools_to_make);
@@ -655,7 +655,7 @@ fn a_pool_of_legs_is_made_by_a_person_before_pacemaker_is_told_of_it() {
     assert!(plan(&desired, &actual).is_empty());
     let told = actual.cib.clone().expect("configured");
     assert!(cib_changes(&told, &merged(&told, &desired.cib)).is_empty());
-    // What Pacemaker has is not taken away because heads forgot it.
+    // Resources of Pacemaker are not removed because heads lost their records.
     for known in actual.heads.values_mut() {
         known.remembered.clear();
     }
@@ -701,7 +701,7 @@ fn on_record(actual: &mut Actual, witness: Option<u64>) {
     served.portals.insert(pool, Portals::default());
 }
 
-/// Where the witness of a pool changes among the changes, and what else there is that needs an order.
+/// Returns the index of the witness change of a pool, and of the other changes with a required order.
 fn places(changes: &[Change]) -> (Option<usize>, Option<usize>, Option<usize>) {
     let at = |is_it: fn(&Change) -> bool| changes.iter().rposition(is_it);
     (
@@ -849,7 +849,7 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
     assert!(plan(&desired, &actual).is_empty());
 }
 
-/// A pair whose servers run, and the machine that comes.
+/// A pair with running servers, and the head that joins.
 fn before_a_third_head() -> (DesiredState, Actual) {
     let (two, three) = with_and_without_a_third_head();
     let (_, mut actual) = applied(&two);
@@ -867,7 +867,8 @@ fn before_a_third_head() -> (DesiredState, Actual) {
     (desired, actual)
 }
 
-/// A run is cut off after each change: the next one completes it, and meanwhile a head can be lost.
+/// A run is interrupted after each change: the next one completes it, and in between a head can be
+/// lost.
 #[test]
 fn a_head_that_comes_is_a_member_when_its_pools_are_on_record_and_it_can_be_powered_off() {
     let (desired, before) = before_a_third_head();
@@ -923,7 +924,7 @@ fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change
         let (_, mut actual) = applied(before);
         let desired = desired_of(after);
         let unnamed = format!("pool tank is on record with the members {named}");
-        // Heads of an earlier release, which do not say who remembers.
+        // Heads of an earlier release, which do not report their members.
         assert_eq!(told(&desired, &actual), std::slice::from_ref(&unnamed));
         // The record of an earlier release.
         on_record(&mut actual, None);
@@ -938,7 +939,7 @@ fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change
         }
         let unserved = "no head serves pool tank, and its witness changes only while it is served";
         assert_eq!(told(&desired, &actual), [unserved]);
-        // One that nobody made, and one that gets another record.
+        // One that does not exist, and one that gets another record.
         let other = desired_of(&after.replace("number = 1\ngroups", "number = 2\ngroups"));
         assert!(told(&other, &actual).is_empty());
         for known in actual.heads.values_mut() {
@@ -946,7 +947,7 @@ fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change
         }
         assert!(told(&desired, &actual).is_empty());
     }
-    // The machine of the witness is another one, with its number; and one with another number.
+    // The witness is on another host, with the same number; and one with another number.
     let (_, mut actual) = applied(LEGS);
     let moved = desired_of(&LEGS.replace(&"c3".repeat(32), &"c4".repeat(32)));
     assert!(told(&moved, &actual).is_empty());

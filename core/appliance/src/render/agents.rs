@@ -3,20 +3,20 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Where Pacemaker looks for `ocf:bulkhead:pool`.
+/// Pacemaker's path of `ocf:bulkhead:pool`.
 pub const AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/pool";
-/// Where it looks for `ocf:bulkhead:address`.
+/// Pacemaker's path of `ocf:bulkhead:address`.
 pub const ADDRESS_AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/address";
 
-/// What the program is called that serves.
+/// The name of the server's binary.
 const SERVER_PROGRAM: &str = "bulkhead";
-/// The program beside it that has the agents only, and starts sooner.
+/// The binary next to it that contains only the agents, and starts faster.
 const AGENT_PROGRAM: &str = "bulkhead-agent";
 
-/// The agent's text: it hands over to `bulkhead-agent` beside `program`, and where there is none to `program`
-/// itself, the `bulkhead` binary. A missing binary is told as "not installed" (5), so that Pacemaker tries
-/// another head and not again. A server that runs is watched and stopped by the binary that it runs, even if the
-/// file is gone: Pacemaker powers a head off whose stop fails.
+/// Returns the agent's script. It runs `bulkhead-agent` next to `program`, or else `program` itself, the `bulkhead`
+/// binary. A missing binary is reported as "not installed" (5), so that Pacemaker tries another head and does not retry
+/// here. A running server is monitored and stopped by its own executable, even if the file is deleted: Pacemaker powers
+/// a head off if a stop fails.
 pub fn agent_script(program: &Path) -> String {
     script(
         program,
@@ -26,14 +26,14 @@ pub fn agent_script(program: &Path) -> String {
     )
 }
 
-/// The same for the agent of an address. It looks first: the agent of the pool has mostly done
-/// already what is asked, and the program takes longer to start than the look.
+/// The same for the agent of an address. It checks first: the agent of the pool has mostly done the
+/// work already, and the binary takes longer to start than the check.
 pub fn address_agent_script(program: &Path) -> String {
     let parts = [ADDRESS, ADDRESS_WITHOUT_PROGRAM, DONE_ALREADY];
     script(program, "address", "an address of a pool", parts)
 }
 
-/// A pool where the program is missing. Without a note no agent has started a server since the machine began.
+/// The script for a pool without the binary. Without a note no agent has started a server since the boot.
 const WITHOUT_PROGRAM: &str = r#"    note="${BULKHEAD_RUN_DIR:-/run/bulkhead}/$OCF_RESKEY_pool.agent.json"
     pid=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$note" 2>/dev/null)
     exe="/proc/${pid:-none}/exe"
@@ -56,7 +56,7 @@ if [ -z "$address" ]; then
 fi
 "#;
 
-/// An address where the program is missing.
+/// The script for an address without the binary.
 const ADDRESS_WITHOUT_PROGRAM: &str = r#"    case "$1" in monitor | status | stop) ;; *) exit 5 ;; esac
     held=$(ip -o addr show to "$address") || exit 1
     [ "$1" = stop ] || { [ -n "$held" ] || exit 7; exit 0; }
@@ -66,7 +66,7 @@ const ADDRESS_WITHOUT_PROGRAM: &str = r#"    case "$1" in monitor | status | sto
     exit
 "#;
 
-/// Ends the agent of an address where an address to be stopped is on no interface, or one to be started is on its own.
+/// Exits early where an address to be stopped is on no interface, or one to be started is already on its own.
 const DONE_ALREADY: &str = r#"case "$1" in
 start) held=$(ip -o addr show ${OCF_RESKEY_interface:+dev "$OCF_RESKEY_interface"} to "$address" 2>/dev/null) &&
     [ -n "$held" ] && exit 0 ;;
@@ -94,7 +94,7 @@ fn small(program: &Path, agent: &str) -> String {
     format!("[ -x {program} ] && exec {program} {agent} \"$1\"\n")
 }
 
-/// `text` as one word of a POSIX shell.
+/// Quotes `text` as one argument of a POSIX shell.
 pub(super) fn shell_quoted(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+:@%".contains(&b);
     if !text.is_empty() && text.bytes().all(plain) {
@@ -129,7 +129,8 @@ mod tests {
         assert!(!script.contains("bulkhead-agent"), "{script}");
     }
 
-    /// What the script of a program that is not there ends with, with `ip` and others replaced by files of `folder`.
+    /// Returns the exit code of the script without its binary, with `ip` and other commands replaced by files of
+    /// `folder`.
     fn code(folder: &Path, script: &str, action: &str, variables: &[(&str, &str)]) -> Option<i32> {
         let path = format!("{}:/usr/bin:/bin", folder.display());
         let status = Command::new("sh")
@@ -149,7 +150,8 @@ mod tests {
         std::fs::set_permissions(path, mode).expect("its own file");
     }
 
-    /// Pacemaker powers a head off whose stop fails: it must not fail where nothing can run, and not succeed where something does.
+    /// Pacemaker powers a head off if a stop fails: the stop must not fail where nothing can run, and must not succeed
+    /// where a server runs.
     #[test]
     fn without_its_program_a_stop_fails_only_where_a_server_may_have_been() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -171,11 +173,13 @@ mod tests {
         assert_eq!(ends("monitor"), Some(5));
     }
 
-    /// The file is gone, and the server that was started from it runs: it has the program still.
+    /// The file is deleted while the server that was started from it runs: the process still has
+    /// its executable.
     #[test]
     fn without_its_program_a_server_that_runs_is_stopped_by_the_one_that_it_runs() {
         let folder = tempfile::tempdir().expect("a folder");
-        // What runs is the shell; told `agent pool stop`, it takes `agent` for a script.
+        // The running process is the shell; with the arguments `agent pool stop` it runs `agent` as
+        // a script.
         let program = folder.path().join("bulkhead");
         std::fs::copy("/bin/sh", &program).expect("a copy");
         let mut server = Command::new(&program)

@@ -1,14 +1,14 @@
-//! How a head that boots gives the others time to boot, too.
+//! The wait of a booting head for the other heads.
 
 use crate::file::{Appliance, QuorumRule};
 
-/// What runs before Pacemaker.
+/// The script that runs before Pacemaker.
 pub const AWAIT_HEADS_PATH: &str = "/etc/bulkhead/await-heads";
-/// What has it run: a drop-in of Pacemaker's unit.
+/// The drop-in of Pacemaker's unit that runs it.
 pub const PACEMAKER_UNIT_PATH: &str = "/etc/systemd/system/pacemaker.service.d/bulkhead.conf";
 
-/// Everything but the heads and the limit. The age of Corosync counts, so that a restart of Pacemaker alone, long after the
-/// boot, does not wait. `/proc/uptime`, because the clock is set while a machine boots.
+/// The script without the heads and the limit. It uses the age of Corosync, so that a restart of Pacemaker alone, long
+/// after the boot, does not wait. It reads `/proc/uptime`, because the clock can be set during boot.
 const LOOP: &str = r#"
 [ "$limit_s" -gt 0 ] || exit 0
 ticks=$(getconf CLK_TCK)
@@ -30,8 +30,9 @@ while :; do
 done
 "#;
 
-/// Waits until Corosync sees all heads, for a bounded time. Pacemaker powers off every head that it has never seen, and
-/// with a majority or a witness a head that boots first may do so while the others still boot.
+/// Returns a script that waits until Corosync sees all heads, for a bounded time. Pacemaker powers off every head that
+/// it has never seen. With a majority or a witness a head that boots first could do so while the other heads still
+/// boot.
 pub fn await_heads_script(appliance: &Appliance) -> String {
     let quorum = appliance.quorum.as_ref();
     let limit_s = match quorum.map(|quorum| quorum.rule) {
@@ -48,8 +49,8 @@ pub fn await_heads_script(appliance: &Appliance) -> String {
     )
 }
 
-/// The drop-in. It is the same whatever the file says, because systemd reads it at the next boot only. The script has its own
-/// bound; a script that fails keeps nothing from starting.
+/// Returns the drop-in. It does not depend on the file, because systemd reads it only at the next boot. The script has
+/// its own bound; a failure of the script does not prevent the start.
 pub fn pacemaker_unit() -> String {
     format!(
         "{}\n\n[Service]\nExecStartPre=-{AWAIT_HEADS_PATH}\nTimeoutStartSec=infinity\n",

@@ -1,5 +1,5 @@
-//! The configuration that Pacemaker runs: pools, their addresses, fence devices, and the rules
-//! that place and order them. First as types, then as the XML of a CIB.
+//! The configuration of Pacemaker: pools, their addresses, fence devices, and the rules that place
+//! and order them. First as types, then as the XML of a CIB.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,42 +20,44 @@ const SCORE_HOME: i32 = 100;
 const SCORE_STEP: i32 = 10;
 /// More than any preference: nothing moves back by itself.
 const STICKINESS: i32 = 1_000;
-/// Failures on one head, as Pacemaker counts them, after which a pool tries another, and how long they count. It can
-/// count what the watch reports twice, as the last operation and as the last failure, and a monitor that finds the same once
-/// more. So one failure counts for three at most, and must not move the pool.
+/// Number of failures on one head, as counted by Pacemaker, after which a pool moves to another head, and the time
+/// until they expire. Pacemaker may count a failure from the watch twice, as the last operation and as the last
+/// failure, and a monitor may report it once more. So one failure counts at most three times, and must not move the
+/// pool.
 const FAILURES_MAX: u32 = 6;
 const FAILURES_FORGOTTEN_S: u32 = 600;
-/// The same of a pool of legs: a head whose leg is stale cannot start it, and can as soon as the leg has what it missed.
+/// The same for a pool of legs: a head with a stale leg cannot start it until the leg is resynchronized.
 const REFUSALS_FORGOTTEN_S: u32 = 60;
-/// A fence device that fails to start is tried again as seldom: it is used for a fence whether it was started or not, and whatever else is to be
-/// done waits for the try, up to the bound of a fence.
+/// A failed start of a fence device is retried at this interval. A device is used for a fence whether it was started or
+/// not, and a retry delays all other actions by up to the bound of a fence.
 const DEVICE_FORGOTTEN_S: u32 = 900;
-/// Pools and their addresses come before fence devices, which have none: Pacemaker starts what is on the head that was lost in the order of
-/// priorities, and on a head with much to do one after the other. With three heads that is up to three devices of the other survivor.
+/// Pools and their addresses start before fence devices, which have no priority. Pacemaker recovers the resources of a
+/// lost head in the order of priorities, and on a busy head one after the other. With three heads that is up to three
+/// devices of the other survivor.
 const PRIORITY: (&str, &str) = ("priority", "10");
 /// Adding and removing an address.
 const ADDRESS_TIMEOUT_S: u32 = 20;
 const ADDRESS_MONITOR_S: u32 = 10;
-/// What Pacemaker may do on one head at a time: a pool and its addresses, for more pools than heads
-/// of this kind have.
+/// Number of actions that Pacemaker may run on one head at a time: a pool and its addresses, for
+/// more pools than heads of this kind have.
 const NODE_ACTION_LIMIT: u32 = 64;
 
-/// What Pacemaker is told of one appliance.
+/// The Pacemaker configuration of one appliance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cib {
     /// Properties of the cluster.
     pub properties: BTreeMap<String, String>,
     /// Defaults of resources.
     pub defaults: BTreeMap<String, String>,
-    /// Everything that is started and watched.
+    /// All resources that are started and monitored.
     pub primitives: Vec<Primitive>,
     /// Where things may or would rather run.
     pub locations: Vec<Location>,
-    /// What runs where something else runs.
+    /// Resources that run on the same head.
     pub colocations: Vec<Colocation>,
-    /// What starts after something else (and stops before it).
+    /// Resources that start after another one (and stop before it).
     pub orders: Vec<Order>,
-    /// What powers which head off.
+    /// The fence devices of each head.
     pub topology: Vec<FencingLevel>,
 }
 
@@ -107,10 +109,10 @@ impl fmt::Display for Score {
     }
 }
 
-/// Where something may or would rather run.
+/// Where a resource must not run, or prefers to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// What.
+    /// The resource.
     pub resource: String,
     /// Where.
     pub head: HeadName,
@@ -121,30 +123,30 @@ pub struct Location {
 /// `resource` runs only where `with` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Colocation {
-    /// What follows.
+    /// The dependent resource.
     pub resource: String,
-    /// What it follows.
+    /// The resource that it follows.
     pub with: String,
 }
 
 /// `then` is started, or stopped, after `first`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What is done to both.
+    /// The action on both.
     pub action: Ordered,
-    /// What comes first.
+    /// The first resource.
     pub first: String,
-    /// What waits for it.
+    /// The resource that is delayed until then.
     pub then: String,
 }
 
-/// What an order is about.
+/// The action of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordered {
     /// `then` starts only when `first` has started.
     Start,
-    /// Where both stop, `then` does so after `first`. The agent of a pool itself takes the pool's addresses
-    /// away, when their clients need not wait long any more; their own agents would do it too early.
+    /// Where both stop, `then` does so after `first`. The agent of a pool itself removes the pool's addresses when
+    /// their clients can soon reconnect; their own agents would do it too early.
     Stop,
     /// Where `first` moves to another head, `then` is stopped after the start there, for which clients wait.
     Move,
@@ -204,7 +206,7 @@ pub fn pool_of(resource: &str) -> Option<PoolName> {
     let part = resource.strip_prefix("pool-")?;
     let mut pieces = part.split('_');
     let mut name = pieces.next()?.to_owned();
-    // What stands between two underscores is a character's number.
+    // The text between two underscores is the number of a character.
     while let Some(number) = pieces.next() {
         name.push(char::from_u32(u32::from_str_radix(number, 16).ok()?)?);
         name.push_str(pieces.next()?);
@@ -212,14 +214,14 @@ pub fn pool_of(resource: &str) -> Option<PoolName> {
     name.parse().ok()
 }
 
-/// Pacemaker's name of an address: unique because addresses are, and the same wherever the
-/// address stands in the file.
+/// Pacemaker's name of an address: unique because addresses are, and independent of its position in
+/// the file.
 pub fn address_id(address: IpAddr) -> String {
     // An IPv6 address is all hexadecimal digits, dots and colons: this stays unique.
     format!("address-{}", address.to_string().replace(':', "-"))
 }
 
-/// Pacemaker's names of everything that powers `head` off, by level.
+/// Pacemaker's names of all devices that power `head` off, by level.
 pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
     let machine = fencing
         .virtual_machine
@@ -250,7 +252,7 @@ fn outlet_id(head: &HeadName, outlet: &Outlet) -> String {
     )
 }
 
-/// Everything that Pacemaker needs to know of the appliance.
+/// Returns the full configuration of an appliance.
 pub fn cib(appliance: &Appliance) -> Cib {
     let times = appliance.timeouts();
     let mut cib = Cib {
@@ -308,12 +310,12 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
     let transition_delay_ms = u32::try_from(transition_delay.as_millis()).unwrap_or(u32::MAX);
     pairs([
         ("stonith-enabled", has_peers.to_string()),
-        // Off, not reboot: a head that comes back by itself may be ill in the same way again.
+        // Off, not reboot: a head that reboots may fail in the same way again.
         ("stonith-action", "off".to_owned()),
         ("stonith-timeout", seconds(fence_s)),
         ("no-quorum-policy", "stop".to_owned()),
-        // A start that failed is tried again at once, as often as any other failure; the default
-        // keeps the pool away from that head until old failures are forgotten.
+        // A failed start is retried at once, as often as any other failure. The default keeps the
+        // pool off that head until old failures expire.
         ("start-failure-is-fatal", "false".to_owned()),
         // Time that the first head waits for others at start; the default is 20 s.
         ("dc-deadtime", "2s".to_owned()),
@@ -350,7 +352,8 @@ fn add_fencing(
             devices.push(outlet_device(head, outlet, pdu, times));
         }
     }
-    // The delay belongs to the head, not to a device: only what is tried first waits.
+    // The delay belongs to the head, not to a device: only the device that is tried first is
+    // delayed.
     if let Some(first) = devices.first_mut().filter(|_| fencing.delay_s > 0) {
         let delay = ("pcmk_delay_base".to_owned(), seconds(fencing.delay_s));
         first.parameters.extend([delay]);
@@ -372,7 +375,7 @@ fn add_fencing(
     cib.primitives.extend(devices);
 }
 
-/// A fence device with what all of them have in common.
+/// A fence device with the attributes that all of them share.
 fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, String>) -> Primitive {
     let mut values = values;
     values.extend(pairs([
@@ -416,7 +419,8 @@ fn bmc_device(head: &HeadName, bmc: &Bmc, times: &Timeouts) -> Primitive {
         ("lanplus", "1".to_owned()),
         ("cipher", bmc.cipher.to_string()),
         ("privlvl", privilege.to_owned()),
-        // The agent asks whether the power is off anyway; waiting two seconds first helps nobody.
+        // The agent checks that the power is off anyway; a delay of two seconds before the check
+        // has no benefit.
         ("power_wait", "0".to_owned()),
         ("pcmk_host_list", head.to_string()),
     ]);
@@ -573,7 +577,7 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
         provider: Some("bulkhead"),
         kind: "address".to_owned(),
         parameters: values,
-        // A head that cannot have it is not the pool's place.
+        // A head that cannot run it is excluded.
         meta: pairs([
             ("migration-threshold", FAILURES_MAX.to_string()),
             ("failure-timeout", seconds(FAILURES_FORGOTTEN_S)),
@@ -587,9 +591,9 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
     }
 }
 
-/// The interface of an address, where all heads call it the same. Where they do not, the agent
-/// finds it by the head's own address beside it: rules for single heads would be shorter to
-/// start, but Pacemaker 2 and 3 want them written differently.
+/// Returns the interface of an address, where all heads use the same name. Otherwise the agent
+/// finds it by the head's own address in the same network. Rules for single heads would start
+/// faster, but Pacemaker 2 and 3 need them in different forms.
 pub fn common_interface(
     appliance: &Appliance,
     pool: &Pool,

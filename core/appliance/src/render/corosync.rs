@@ -9,27 +9,27 @@ use units::{HeadName, NetworkName};
 use crate::file::{Appliance, QuorumRule, Witness};
 use crate::timeouts::{TOKEN_COEFFICIENT_MS, Timeouts};
 
-/// How long a head waits for the witness while a membership forms, in milliseconds: Corosync's
-/// default is 30 s, in which nothing could be taken over.
+/// How long a head waits for the witness while a membership forms, in milliseconds. Corosync's
+/// default is 30 s, which would block takeovers for as long.
 const WITNESS_SYNC_MS: u32 = 5_000;
 /// The heuristics of the witness: bounds of one run at start and while a membership forms, and the time
 /// between runs, in milliseconds.
 const HEURISTICS_MS: [(&str, u32); 3] =
     [("timeout", 500), ("sync_timeout", 300), ("interval", 1_000)];
-/// What corosync-qdevice may send at most often to the witness, in milliseconds. Its default, a
-/// second, is longer than a short token.
+/// Shortest interval of messages of corosync-qdevice to the witness, in milliseconds. Its default,
+/// a second, is longer than a short token.
 const WITNESS_HEARTBEAT_MS_MIN: u32 = 100;
-/// The variable with what corosync-qdevice was started with.
+/// The environment variable with the start options of corosync-qdevice.
 pub const QDEVICE_SETTINGS: &str = "BULKHEAD_WITNESS_SETTINGS";
 
 /// The shortest heuristics that corosync-qdevice accepts with our options, in milliseconds.
 const HEURISTICS_MS_MIN: u32 = 250;
 
-/// Rotations of the token without a message until it rests. Between the messages of a takeover, which come
-/// one by one, it goes round as fast as the heads can, and takes the processors from the import; Corosync's
-/// default is 30. Whoever has a message wakes it, which takes a fraction of a millisecond on a local network. Four rounds of
-/// `bulkhead drill move --profile fast` took 10.1 s of Corosync's CPU with 30, and 5.2 and 6.5 s with 5 (`utime` and `stime` of
-/// `/proc/PID/stat`, both heads). Heads so far apart that waking takes milliseconds would want more.
+/// Rotations of the token without a message until it rests. Between the messages of a takeover, which come one by one,
+/// it rotates as fast as the heads can, and competes with the import for CPU; Corosync's default is 30. A new message
+/// wakes it, which takes a fraction of a millisecond on a local network. Four rounds of `bulkhead drill move --profile
+/// fast` took 10.1 s of Corosync's CPU with 30, and 5.2 and 6.5 s with 5 (`utime` and `stime` of `/proc/PID/stat`, both
+/// heads). Heads so far apart that waking takes milliseconds would need a larger value.
 const IDLE_ROTATIONS: u32 = 5;
 
 /// A section of the file.
@@ -84,7 +84,7 @@ pub fn corosync_conf(appliance: &Appliance) -> String {
         totem(appliance, &times),
         nodelist(appliance),
         quorum(appliance, &times),
-        // Without real-time scheduling a busy machine looks like a dead one.
+        // Without real-time scheduling a busy node looks like a failed one.
         Section::new("system").set("sched_rr", "yes"),
         Section::new("logging")
             .set("to_stderr", "no")
@@ -133,7 +133,7 @@ fn totem(appliance: &Appliance, times: &Timeouts) -> Section {
     totem
 }
 
-/// A head as Corosync knows it.
+/// A node of Corosync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
@@ -249,8 +249,8 @@ pub fn qdevice_settings(appliance: &Appliance) -> Option<String> {
     Some(format!("{} {}", words.join(" "), qdevice_options()))
 }
 
-/// The text of `/etc/default/corosync-qdevice`; none without a witness. The settings stand in the environment of the process, so that a
-/// plan sees what it was started with.
+/// Returns the text of `/etc/default/corosync-qdevice`; none without a witness. The settings are in the environment of
+/// the process, so that a plan can read the settings of a running one.
 pub fn qdevice_defaults(appliance: &Appliance) -> Option<String> {
     let settings = qdevice_settings(appliance)?;
     Some(format!(

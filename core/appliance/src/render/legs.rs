@@ -1,4 +1,4 @@
-//! `legs.toml`, one on each head: who remembers which disks hold everything, and who lends which disk
+//! `legs.toml`, one on each head: the members of the records of legs, and the lender of each disk
 //! (`docs/formats/legs-config.md`).
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use units::{HeadName, NetworkName};
 
 use crate::file::{Appliance, Leg, LegGroup, Legs, Pool};
 
-/// Where a head looks for it.
+/// The path of the file on a head.
 pub const LEGS_PATH: &str = "/etc/bulkhead/legs.toml";
-/// The certificate by which the others know a head.
+/// The certificate that identifies a head to the other heads.
 pub const LEGS_CERTIFICATE_PATH: &str = "/etc/bulkhead/legs/cert.pem";
 /// Its key.
 pub const LEGS_KEY_PATH: &str = "/etc/bulkhead/legs/key.pem";
-/// What the witness is called among the members, unless a head is called so.
+/// The name of the witness among the members, unless a head has this name.
 const WITNESS: &str = "witness";
 
 /// The text of the file for `head`; none where no pool has disks of heads.
@@ -97,8 +97,8 @@ fn members(appliance: &Appliance, legs: &Legs) -> BTreeMap<String, Member> {
     heads.chain(witness).collect()
 }
 
-/// Further networks in which two heads alone hear each other, and no client hears them. When all cables to the disks of a head are cut,
-/// that head has to agree that its legs lack something. A third member agrees elsewhere; then the legs of a head that cannot be heard are
+/// Further networks that connect two heads without clients. When all cables to the disks of a head are cut, that head
+/// must agree to a record without its legs. A third member can agree instead; then the legs of an unreachable head are
 /// not tried in vain, which would count as returns.
 fn networks_beside(appliance: &Appliance, legs: &Legs) -> Vec<NetworkName> {
     if appliance.witness.is_some() || appliance.heads.len() > 2 {

@@ -1,7 +1,7 @@
-//! From the appliance file to what Corosync, Pacemaker and systemd read. Nobody edits these
-//! by hand, so each says on top where it comes from.
+//! Generates the configuration of Corosync, Pacemaker and systemd from the appliance file. The
+//! generated files are not edited by hand, so each names its source in its first lines.
 //!
-//! A file in which the check finds errors must not be rendered: what refers to nothing is left out.
+//! Must only be called for a file without errors of the check: undefined references are left out.
 
 mod agents;
 mod boot;

@@ -1,4 +1,4 @@
-//! What is told of file systems, and of who uses them.
+//! Responses about file systems and their clients.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ pub struct FilesystemView {
     /// It is encrypted and its key is not loaded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub locked: bool,
-    /// Space that it, its snapshots and what is below it occupy.
+    /// Space that it, its snapshots and its children occupy.
     pub used: u64,
     /// Space that it could still take.
     pub available: u64,
     /// Space that its files occupy.
     pub referenced: u64,
-    /// Who may use it over the network.
+    /// The rule by which it is shared over the network.
     pub share: ShareView,
-    /// Who uses it now, in words.
+    /// Its current clients, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<String>,
     /// The snapshot it was cloned from.
@@ -38,7 +38,7 @@ pub struct FilesystemView {
     pub properties: BTreeMap<String, Property>,
 }
 
-/// What a check of a file system found.
+/// The findings of a file system check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckView {
     /// The file system.
@@ -55,24 +55,24 @@ pub struct CheckView {
     pub took_ms: u64,
 }
 
-/// Something in a file system that does not fit.
+/// An inconsistency in a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultView {
-    /// The number of the object that it is about, as `zdb` takes it.
+    /// The number of the object concerned, as `zdb` accepts it.
     pub object: u64,
     /// Its path in the file system, if one leads to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What is wrong, in a sentence without its subject.
+    /// The inconsistency, in a sentence without its subject.
     pub what: String,
 }
 
-/// What NFS clients have open and locked in a file system.
+/// Opens and locks of NFS clients in a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenFilesView {
     /// The file system.
     pub name: String,
-    /// Clients that have something open or locked there, or wait for a lock.
+    /// Clients with opens, locks or blocked lock requests there.
     pub clients: Vec<FileClientView>,
     /// How many files are open or locked.
     pub file_count: u64,
@@ -85,29 +85,29 @@ pub struct OpenFilesView {
 pub struct FileClientView {
     /// Which it is, for `filesystem expire-client`.
     pub client: String,
-    /// What it calls itself.
+    /// The name that it reports.
     pub name: String,
     /// The version of NFS: `3`, `4.0`, or `4.1+` for 4.1 and 4.2.
     pub version: String,
     /// Its address; of a client of version 4 with an IPv6 address its network (/64).
     pub address: String,
-    /// For how many seconds it was not heard of.
+    /// Seconds since its last message.
     pub silent_s: u64,
-    /// Its lease is over: whoever wants what it has gets it.
+    /// Its lease has expired: another client that requests its state gets it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expired: bool,
     /// Opens.
     pub opens: u64,
     /// Locked ranges.
     pub locks: u64,
-    /// Ranges that it waits for. Only clients of version 3 tell that they wait.
+    /// Ranges that it is blocked on. Only clients of version 3 report blocked requests.
     pub waiting: u64,
 }
 
 /// A file that is open or locked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenFileView {
-    /// The number of its object, as `zdb` takes it.
+    /// The number of its object, as `zdb` accepts it.
     pub object: u64,
     /// Its path in the file system, if one was found soon enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub struct OpenFileView {
     /// It is in a snapshot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub of_snapshot: bool,
-    /// Who has it open; the first 50.
+    /// Its opens; the first 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens: Vec<OpenView>,
     /// How many opens there are.
@@ -133,16 +133,16 @@ pub struct OpenFileView {
 /// An open of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenView {
-    /// Whose it is.
+    /// The client that holds it.
     pub client: String,
     /// For reading.
     pub read: bool,
     /// For writing.
     pub write: bool,
-    /// Others cannot open it for reading.
+    /// Other clients cannot open it for reading.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub denies_read: bool,
-    /// Others cannot open it for writing.
+    /// Other clients cannot open it for writing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub denies_write: bool,
 }
@@ -150,9 +150,9 @@ pub struct OpenView {
 /// A range of a file that is locked or waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileLockView {
-    /// Whose it is.
+    /// The client that holds it.
     pub client: String,
-    /// Which process there, and where, as the client says. Only clients of version 3 say it.
+    /// The process and host, as the client reports them. Only clients of version 3 report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// The first byte.
@@ -160,7 +160,7 @@ pub struct FileLockView {
     /// How many bytes; nothing: to the end of the file, wherever that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
-    /// Nobody else may have it.
+    /// No other client may have it.
     pub exclusive: bool,
 }
 
@@ -172,7 +172,7 @@ pub struct ShareView {
     /// The dataset above from which it is inherited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Why it is not shared in this way, and what to do.
+    /// Why it is not shared in this way, and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

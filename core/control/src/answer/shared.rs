@@ -1,4 +1,5 @@
-//! What several pools say that they are: targets and disks which initiators take for one.
+//! Conflicts between the identities of several pools: targets and disks that initiators take for
+//! the same one.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,9 @@ use units::{IscsiName, VolumeName};
 
 use super::Status;
 
-/// Sentences about targets and disks that several of these pools have, by the pool that tells them. Initiators know a target
-/// by its name only, and take what they find by another portal for the same one; they know a disk by its designators.
+/// Returns sentences about targets and disks that several of these pools have, by the pool that reports them.
+/// Initiators identify a target by its name only, and a disk by its designators. They treat the same target at another
+/// portal as another path to it.
 pub fn shared_names(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
     let mut told = shared_targets(statuses);
     let mut units: BTreeMap<&str, BTreeMap<&str, &VolumeName>> = BTreeMap::new();

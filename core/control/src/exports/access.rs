@@ -1,14 +1,14 @@
-//! Who may use an export.
+//! Access rules of exports.
 
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network};
 
-/// Who may use an export. An empty rule allows loopback (and Unix sockets) only. If several lists
-/// have entries, a client must be in each.
+/// The clients that may use an export. An empty rule allows loopback (and Unix sockets) only. If
+/// several lists have entries, a client must be in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRule {
-    /// Anybody who reaches a portal. The lists are then not looked at.
+    /// Any client that reaches a portal. The lists are then ignored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub everyone: bool,
     /// iSCSI initiators by name; empty means any name. NBD ignores it.
@@ -17,8 +17,8 @@ pub struct AccessRule {
     /// Clients by network; empty means any address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Network>,
-    /// NBD clients by a name in their certificates (a DNS name or an address); empty means that no
-    /// name is asked for. iSCSI ignores it.
+    /// NBD clients by a name in their certificates (a DNS name or an address); empty means that any
+    /// name is accepted. iSCSI ignores it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<String>,
 }

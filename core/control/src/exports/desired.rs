@@ -1,5 +1,5 @@
-//! What the documents of a pool add up to, and the difference between two such desired states. A bad
-//! document becomes a problem of its own export and never takes the others along.
+//! The desired exports of a pool, computed from its documents, and the difference between two of them. A bad document
+//! becomes a problem of its own export and never affects other exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,15 +12,15 @@ use super::{
 };
 use crate::failure::chain;
 
-/// What is known of a volume without looking at it: its documents. Read once and kept, since a
-/// change of one export must not cost the parsing of a thousand.
+/// The parsed documents of a volume. Cached, since a change of one export must not cost the parsing
+/// of a thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// Its name.
     pub name: VolumeName,
     /// How it is exported, if it has a document; a sentence if that cannot be read.
     pub export: Option<Result<VolumeDocument, String>>,
-    /// Who it is, if it has a document; a sentence if that cannot be read.
+    /// Its identity, if it has a document; a sentence if that cannot be read.
     pub identity: Option<Result<Identity, String>>,
 }
 
@@ -43,7 +43,7 @@ impl VolumeFacts {
 pub struct DesiredUnit {
     /// The volume behind it.
     pub volume: VolumeName,
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
     /// Writes are refused.
     pub read_only: bool,
@@ -69,27 +69,26 @@ pub struct DesiredExport {
     pub export: NbdExport,
 }
 
-/// Everything that should be exported.
+/// All desired exports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DesiredState {
     /// Targets by name.
     pub targets: BTreeMap<IscsiName, DesiredTarget>,
     /// NBD exports by export name.
     pub nbd: BTreeMap<String, DesiredExport>,
-    /// One of whom whoever asks for targets must prove to be; `None` lets everybody ask. Nobody may where there is
-    /// no user in it.
+    /// The users that may perform discovery; `None` lets every initiator do so. With an empty list no initiator may.
     pub discovery: Option<ChapUsers>,
 }
 
-/// What a [`Problem`] of [`DesiredState::discovery`] is about.
+/// The name of a [`Problem`] of [`DesiredState::discovery`].
 pub const DISCOVERY: &str = "discovery";
 
-/// A document, or a part of one, that cannot be served. The sentence says what to do.
+/// A document, or a part of one, that cannot be served. The sentence contains the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Volume or target it is about, or the discovery of targets.
     pub subject: String,
-    /// What is wrong.
+    /// The problem and its remedy.
     pub sentence: String,
 }
 
@@ -100,9 +99,9 @@ impl fmt::Display for Problem {
 }
 
 impl DesiredState {
-    /// Adds up the root dataset's properties and the volumes' documents. Volumes are
-    /// taken in the order of their names, so that two that ask for the same place are always
-    /// decided alike: the first keeps it.
+    /// Combines the root dataset's properties and the volumes' documents. Volumes are processed in
+    /// the order of their names, so that a conflict between two of them is always resolved alike:
+    /// the first one wins.
     pub fn add_up<'a>(
         root_properties: impl IntoIterator<Item = (&'a str, &'a str)>,
         volumes: impl IntoIterator<Item = &'a VolumeFacts>,
@@ -125,7 +124,8 @@ impl DesiredState {
         (desired, problems)
     }
 
-    /// Of a document that cannot be read nobody can prove anything: never is less asked for than it says.
+    /// No initiator can authenticate by a document that cannot be read: the server never requires less than a document
+    /// demands.
     fn add_discovery(&mut self, value: &str) -> Result<(), Problem> {
         self.discovery = Some(ChapUsers::default());
         let users = ChapUsers::decode(DISCOVERY_PROPERTY, value).map_err(|error| Problem {
@@ -224,7 +224,7 @@ impl DesiredState {
     }
 }
 
-/// Volumes that are shown with the designators of another one, with those others.
+/// Volumes that are exported with the designators of another one, with those other volumes.
 type Twins<'a> = BTreeMap<&'a VolumeName, Vec<&'a VolumeName>>;
 
 /// Which of the volumes that initiators see say that they are the same disk.
@@ -261,7 +261,7 @@ fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
     }
 }
 
-/// One step from one desired state to another. What is not named does not change.
+/// One step from one desired state to another. Everything else is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A target appears.
@@ -270,7 +270,7 @@ pub enum Change {
     RemoveTarget(IscsiName),
     /// A target's portal groups, access rule or CHAP users change.
     ChangeTarget(IscsiName),
-    /// What whoever asks for targets has to prove changes.
+    /// The required authentication of discovery changes.
     ChangeDiscovery,
     /// A unit appears in a target that stays.
     AddUnit(IscsiName, u16),
@@ -351,7 +351,7 @@ enum Step<'a, V> {
     Changed(&'a V, &'a V),
 }
 
-/// What happens to each key, removals first so that a freed place can be taken.
+/// Returns the change of each key, removals first so that a name is free before it is reused.
 fn steps<'a, K: Ord, V: PartialEq>(
     old: &'a BTreeMap<K, V>,
     new: &'a BTreeMap<K, V>,
@@ -466,7 +466,8 @@ mod tests {
         assert_eq!(subjects, ["tank/a", "tank/d"]);
     }
 
-    /// Less is never asked for than a document says that a newer program wrote, or nobody can read.
+    /// The server never requires less than a document demands, even if a newer release wrote it or
+    /// it cannot be read.
     #[test]
     fn where_the_discovery_document_cannot_be_read_nobody_may_ask() {
         let of = |value| DesiredState::add_up([(DISCOVERY_PROPERTY, value)], []);

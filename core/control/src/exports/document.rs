@@ -8,12 +8,11 @@ use units::IscsiName;
 use super::{AccessRule, PROPERTY_BYTES_MAX};
 use crate::secret::Secret;
 
-/// Version of all documents that this program writes and understands, but for
-/// [`SEALED_VERSION`].
+/// Version of all documents that this release writes and supports, but for [`SEALED_VERSION`].
 pub const DOCUMENT_VERSION: u64 = 1;
 /// Version of a document with sealed secrets, which older programs cannot serve.
 pub const SEALED_VERSION: u64 = 2;
-/// Version of documents with users whose initiators are named.
+/// Version of documents with users that are bound to initiators.
 pub const BOUND_VERSION: u64 = 3;
 
 /// Why a property's value is not a document, or a document does not fit a property.
@@ -24,11 +23,11 @@ pub enum DocumentError {
     Malformed {
         /// Where it was found.
         property: String,
-        /// What the parser says. It never contains a secret: only positions and field names.
+        /// The parser's error. It never contains a secret: only positions and field names.
         #[source]
         cause: serde_json::Error,
     },
-    /// Written by a newer program.
+    /// Written by a newer release.
     #[error(
         "property {property} has version {version}, this program knows {DOCUMENT_VERSION}: \
          update Bulkhead on this machine, or export the volume anew"
@@ -36,7 +35,7 @@ pub enum DocumentError {
     UnknownVersion {
         /// Where it was found.
         property: String,
-        /// What it says.
+        /// The version in the document.
         version: u64,
     },
     /// More exports or users than one property holds.
@@ -52,7 +51,7 @@ pub enum DocumentError {
     },
 }
 
-/// A volume's place in a target.
+/// A volume's unit in a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IscsiMap {
@@ -78,7 +77,7 @@ pub struct NbdExport {
     /// Writes are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// Who may connect besides loopback and Unix sockets.
+    /// The clients that may connect, in addition to loopback and Unix sockets.
     #[serde(default, skip_serializing_if = "AccessRule::is_empty")]
     pub access: AccessRule,
 }
@@ -120,12 +119,12 @@ impl VolumeDocument {
     }
 }
 
-/// A secret as a property keeps it.
+/// A secret as stored in a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptSecret {
     /// In the clear, as older programs wrote it.
     Plain(Secret),
-    /// Sealed with a key that the heads hold; the text says with which.
+    /// Sealed with a key that the heads hold; the text names the key.
     Sealed(String),
 }
 
@@ -186,15 +185,14 @@ impl From<ChapUser> for ChapFields {
     }
 }
 
-/// Who proves what to whom. As the value of `bulkhead:discovery`: what whoever asks for targets has to
-/// prove.
+/// The CHAP users of both directions. As the value of `bulkhead:discovery`: the authentication that discovery requires.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChapUsers {
     /// Initiators must prove to be one of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chap: Vec<ChapUser>,
-    /// How we prove ourselves to an initiator that asks.
+    /// The user by which the target authenticates to an initiator that requires it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual: Option<ChapUser>,
 }
@@ -215,7 +213,7 @@ impl ChapUsers {
         self.chap.iter().chain(&self.mutual)
     }
 
-    /// The oldest version that knows how the secrets are kept.
+    /// Returns the oldest version that supports the form of the secrets.
     fn version(&self) -> u64 {
         let is_sealed = |chap: &ChapUser| matches!(chap.secret, KeptSecret::Sealed(_));
         let is_bound = |chap: &ChapUser| !chap.initiators.is_empty();
@@ -233,9 +231,9 @@ impl ChapUsers {
 pub struct TargetDocument {
     /// Portal groups that offer it; empty means all.
     pub portal_groups: Vec<u16>,
-    /// Who may log in.
+    /// The initiators that may log in.
     pub access: AccessRule,
-    /// What initiators and the target prove; without initiators among them, nothing.
+    /// The authentication of initiators and target; none without users.
     pub users: ChapUsers,
 }
 
@@ -480,7 +478,7 @@ mod tests {
             assert!(TargetDocument::decode(property, bad).is_err(), "{bad}");
             assert!(ChapUsers::decode(property, bad).is_err(), "{bad}");
         }
-        // An older program would let its user in under any name.
+        // An older release would accept its user under any initiator name.
         let text = r#"{"version":3,"chap":[{"user":"ann","sealed":"1:00c0ffee:ab","initiators":["iqn.2026-01.org.example:ann"]}]}"#;
         let bound = TargetDocument::decode(property, text).expect("read");
         assert_eq!(bound.encode(property).expect("fits"), text);

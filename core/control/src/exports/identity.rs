@@ -1,4 +1,4 @@
-//! Who a volume is to its initiators: names that never change, whatever the volume is called
+//! The identity of a volume for its initiators: designators that never change, whatever its name
 //! and wherever its pool is imported.
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ impl Identity {
         let first = u64::from_be_bytes(first.try_into().expect("half of 16"));
         let second = u64::from_be_bytes(second.try_into().expect("half of 16"));
         let naa = (first >> 4) | 0x3 << 60;
-        // Bit 1 of the first octet says "local", bit 0 must not say "group".
+        // Bit 1 of the first octet means "local", and bit 0, "group", must be clear.
         let eui = (second & !(0x3 << 56)) | 0x2 << 56;
         Self {
             naa: format!("{naa:016x}"),

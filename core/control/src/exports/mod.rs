@@ -1,7 +1,7 @@
-//! What a pool says about its own exports: documents in ZFS user properties, and the desired state that
-//! they add up to. Pure: text in, values out.
+//! The exports of a pool: documents in ZFS user properties, and the desired state that follows from them. Pure: text
+//! in, values out.
 //!
-//! The bytes are written down in `docs/formats/exports.md`.
+//! The format is specified in `docs/formats/exports.md`.
 
 mod access;
 mod desired;
@@ -24,17 +24,18 @@ pub use reservations::{ReservationsError, join_parts, mode_property, part_names,
 
 use units::IscsiName;
 
-/// Prefix of every property that Bulkhead keeps in a pool.
+/// Prefix of every property that Bulkhead stores in a pool.
 pub const PROPERTY_PREFIX: &str = "bulkhead:";
 /// Volume property: how the volume is exported.
 pub const EXPORT_PROPERTY: &str = "bulkhead:export";
-/// Volume property: who the volume is.
+/// Volume property: its identity.
 pub const IDENTITY_PROPERTY: &str = "bulkhead:identity";
 /// Start of the root dataset's properties that describe targets; the target's name follows.
 pub const TARGET_PROPERTY_PREFIX: &str = "bulkhead:target:";
-/// The root dataset's property that says what whoever asks for targets has to prove.
+/// The root dataset's property with the authentication that discovery requires.
 pub const DISCOVERY_PROPERTY: &str = "bulkhead:discovery";
-/// The root dataset's property with the key that signs file handles. Nobody reads it through an operation, and no copy of the dataset has it.
+/// The root dataset's property with the key that signs file handles. No operation reads it, and no copy of the dataset
+/// contains it.
 pub const HANDLE_KEY_PROPERTY: &str = "bulkhead:file-handle-key";
 /// Longest value of one property, in bytes: ZFS's `ZAP_MAXVALUELEN` less the closing zero.
 pub const PROPERTY_BYTES_MAX: usize = 8191;

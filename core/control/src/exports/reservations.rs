@@ -35,7 +35,8 @@ pub fn part_names(target: &IscsiName, lun: u16) -> impl Iterator<Item = String> 
     (0..PARTS_MAX).map(move |part| format!("bulkhead:pr{part}:{lun}:{target}"))
 }
 
-/// Name of the property that keeps the saved mode parameters of unit `lun` in `target`.
+/// Returns the name of the property that stores the saved mode parameters of unit `lun` in
+/// `target`.
 pub fn mode_property(target: &IscsiName, lun: u16) -> String {
     format!("bulkhead:mode:{lun}:{target}")
 }
@@ -63,8 +64,8 @@ pub fn split_parts(state: &[u8]) -> Result<Vec<String>, ReservationsError> {
     Ok(chunks.iter().map(encode).collect())
 }
 
-/// Puts the parts together again; `value` gives the value of part `n`. `None` if there is no
-/// part 0, which means that nothing was ever kept.
+/// Joins the parts; `value` returns the value of part `n`. `None` if there is no part 0, which
+/// means that nothing was stored.
 pub fn join_parts(
     mut value: impl FnMut(usize) -> Option<String>,
 ) -> Result<Option<Vec<u8>>, ReservationsError> {

@@ -4,14 +4,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use super::Previewed;
 
-/// An operation that destroys what its arguments name.
+/// An operation that destroys the objects that its arguments name.
 pub trait Confirmable: clap::Args {
     /// The option.
     const OPTION: &'static str = "yes-destroy-data";
     /// Its help.
     const HELP: &'static str;
 
-    /// What would be lost, for the refusal.
+    /// Returns the data that would be lost, for the refusal.
     fn loss(&self) -> String;
 }
 
@@ -23,7 +23,8 @@ pub struct Confirmed<T> {
 }
 
 impl<T: Confirmable + Previewed> Confirmed<T> {
-    /// The arguments. Unless they were confirmed, the request is refused with the list of what would be destroyed.
+    /// Returns the arguments. Unless they were confirmed, the request is refused with the list of what would be
+    /// destroyed.
     pub fn or_ask(mut self) -> T {
         let preview = self.arguments.preview();
         preview.ask = !self.is_confirmed && !preview.dry_run;

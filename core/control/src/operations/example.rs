@@ -13,11 +13,11 @@ use serde::Serialize;
 pub struct Example {
     /// As the help prints it; a long one continues after a backslash.
     pub line: &'static str,
-    /// Commands that create what it needs.
+    /// Commands that set up its environment.
     pub prepared_by: &'static [&'static str],
     /// Commands that revert it, of which there may be none to run. With this the proofs kill it, too.
     pub undone_by: Option<&'static [&'static str]>,
-    /// Whether its effect ends with the server, which it needs.
+    /// Whether its effect ends with the server, which must be running.
     pub ends_with_the_server: bool,
     /// The reason why no test runs this line, and the test that covers it instead.
     pub elsewhere: Option<&'static str>,
@@ -35,7 +35,7 @@ impl Example {
         }
     }
 
-    /// Commands that create what it needs.
+    /// Adds commands that set up its environment.
     #[must_use]
     pub const fn prepared_by(mut self, commands: &'static [&'static str]) -> Self {
         self.prepared_by = commands;
@@ -49,7 +49,7 @@ impl Example {
         self
     }
 
-    /// Its effect ends with the server, which it needs.
+    /// Marks an example with an effect that ends with the server, which must be running.
     #[must_use]
     pub const fn ends_with_the_server(mut self) -> Self {
         self.ends_with_the_server = true;
@@ -64,7 +64,7 @@ impl Example {
     }
 }
 
-/// The examples of a verb, and what its help says after them.
+/// The examples of a verb, and the notes that follow them in its help.
 #[derive(Clone, Copy, Debug)]
 pub struct Examples {
     /// The examples, in the order of the help.

@@ -1,8 +1,8 @@
-//! One definition per operation: a file has its arguments, what it does, who may ask for it, what has to be confirmed,
-//! its HTTP routes, its help and its example. The control request, the command line, the API with its OpenAPI
-//! document, and the completions are made of it.
+//! One definition per operation: a file contains its arguments, its effect, the role that may send it, its
+//! confirmation, its HTTP routes, its help and its example. The control request, the command line, the API with its
+//! OpenAPI document, and the completions are generated from it.
 //!
-//! A new operation is a file in the folder of its noun, a name in the list of that noun, and the call of the engine
+//! A new operation is a file in the directory of its noun, a name in the list of that noun, and the call of the engine
 //! (`services/operations`).
 
 mod confirmed;
@@ -40,9 +40,9 @@ pub use options::{
 pub use preview::{Preview, Previewed};
 pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};
 
-/// What is true of one request, whatever it came over.
+/// Properties of one request, independent of its transport.
 pub trait Operation {
-    /// What it does when it is asked of `pool`. No pattern leaves an argument out, so that a new one is thought about.
+    /// Returns its effect on `pool`. No pattern omits an argument, so that every new argument must be classified.
     fn effect(&self, pool: &PoolName) -> Effect;
 
     /// The properties that it sets or inherits, if it does so.
@@ -55,19 +55,20 @@ pub trait Operation {
         None
     }
 
-    /// What the audit log records of it besides its name and its pool: names, never a value that may be a secret.
+    /// Returns details for the audit log in addition to its name and its pool: names, never a value that may be a
+    /// secret.
     fn details(&self) -> Option<String> {
         let changed = self.properties()?;
         (!changed.names.is_empty())
             .then(|| format!("{}: {}", changed.dataset, changed.names.join(", ")))
     }
 
-    /// Whether it only reports what it would destroy.
+    /// Returns whether it only reports what it would destroy.
     fn is_preview(&self) -> bool {
         false
     }
 
-    /// Whether it is asked of every pool that is served here where none is named.
+    /// Returns whether it is sent to every pool that is served here where none is named.
     fn covers_all_pools(&self) -> bool {
         false
     }
@@ -77,12 +78,12 @@ pub trait Operation {
         None
     }
 
-    /// Whether it opens volumes, or makes some below an encrypted parent: their keys are loaded before.
+    /// Returns whether it opens volumes, or creates some below an encrypted parent: their keys are loaded before.
     fn opens_volumes(&self) -> bool {
         false
     }
 
-    /// How it is performed beside others.
+    /// Returns how it is scheduled relative to other requests.
     fn turn(&self) -> Turn {
         Turn::InOrder
     }
@@ -92,13 +93,13 @@ pub trait Operation {
         None
     }
 
-    /// Whether it waits for writes of the pool: it is refused while the pool is suspended. What an administrator decides about legs,
-    /// and what only the server has, is not in the pool.
+    /// Returns whether it depends on writes of the pool: it is refused while the pool is suspended. Administrative
+    /// decisions about legs, and state that only the server has, are not stored in the pool.
     fn writes_to_the_pool(&self) -> bool {
         true
     }
 
-    /// Whether it goes on where it was when it is asked again, so that a server that ends meanwhile is waited for.
+    /// Returns whether it resumes when it is repeated, so that the client retries if the server exits.
     fn may_be_asked_again(&self) -> bool {
         false
     }
@@ -131,17 +132,17 @@ impl<'a> Changed<'a> {
     }
 }
 
-/// How a request is performed beside others about the same pool.
+/// How a request is scheduled relative to others for the same pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It changes nothing: a pool that is open for reading only answers it, and it waits for no change.
+    /// It is read-only: a pool that is open for reading only can handle it, and it is not delayed by changes.
     Looks,
-    /// It changes something, one after the other.
+    /// It changes the pool; such requests are serialized.
     InOrder,
-    /// It changes something, and neither waits for others nor holds them up: it reads nothing that another could change
-    /// between, or holds others off by itself.
+    /// It changes the pool, but is neither delayed by other requests nor delays them: it reads no state that another
+    /// request could change in between, or has its own locking.
     Beside,
-    /// The same, and it may have a suspended pool go on, on which changes may be stuck.
+    /// The same, and it can resume a suspended pool on which changes may be blocked.
     Resumes,
 }
 
@@ -154,7 +155,7 @@ pub enum Urgency {
     Long,
 }
 
-/// How a command asks again and again.
+/// How a command polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Again {
     /// Pause between two questions.
@@ -163,11 +164,11 @@ pub struct Again {
     pub count: Option<u64>,
 }
 
-/// How an operation is asked for on the command line, and over HTTP.
+/// How an operation is requested on the command line, and over HTTP.
 pub trait Verb: Operation + Sized {
-    /// What the command line takes: the operation itself where both are the same.
+    /// The arguments on the command line: the operation itself where both are the same.
     type Arguments: clap::Args;
-    /// What its help prints as examples.
+    /// The examples in its help.
     const EXAMPLES: Examples = Examples::NONE;
     /// Its resources below `/api/v1`.
     const ROUTES: &'static [Route] = &[];
@@ -179,7 +180,7 @@ pub trait Verb: Operation + Sized {
     /// The arguments contradict each other, or a confirmation is missing.
     fn from_arguments(arguments: Self::Arguments) -> Result<(PoolSelector, Self), Failure>;
 
-    /// Whether the command goes on asking.
+    /// Returns whether the command polls.
     fn again(_: &Self::Arguments) -> Option<Again> {
         None
     }
@@ -187,7 +188,7 @@ pub trait Verb: Operation + Sized {
 
 /// An operation that has no command of its own: programs ask for it, or a command that is more than this one request.
 pub trait WireOnly: Operation {
-    /// What the help of the command that sends it prints as examples.
+    /// The examples in the help of the command that sends it.
     const EXAMPLES: Examples = Examples::NONE;
     /// Its resources below `/api/v1`.
     const ROUTES: &'static [Route] = &[];
@@ -208,11 +209,15 @@ impl From<Option<PoolName>> for PoolSelector {
     }
 }
 
-/// The requests and the commands of a noun, from the list of its verbs: each a module with a type. A verb that takes nothing
-/// over the wire stands under `bare`, a noun within the noun under `nouns`. A verb that has another word on the command
-/// line says it with `as`; verbs that only the command line puts into a noun within the noun stand under `groups`. A verb
-/// without a command of its own stands under `wire_only` or `bare_wire_only`, a noun within the noun without one under
-/// `wire_only_nouns`. Where no verb has a command, the noun has none either.
+/// Generates the requests and the commands of a noun from the list of its verbs: each a module with a type.
+/// - `bare`: verbs without arguments on the wire.
+/// - `nouns`: a noun within the noun.
+/// - `as`: another name of the verb on the command line.
+/// - `groups`: verbs that only the command line puts into a noun within the noun.
+/// - `wire_only`, `bare_wire_only`: verbs without a command of their own.
+/// - `wire_only_nouns`: a noun within the noun without a command.
+///
+/// Where no verb has a command, the noun has none either.
 macro_rules! noun {
     (
         $(#[doc = $about:literal])*
@@ -267,7 +272,7 @@ macro_rules! noun {
         }
 
         impl $command {
-            /// Whether it goes on asking.
+            /// Returns whether the command polls.
             pub fn again(&self) -> Option<$crate::operations::Again> {
                 use $crate::operations::Verb;
                 match self {
@@ -327,11 +332,11 @@ macro_rules! noun {
 }
 use noun;
 
-/// A verb that looks at every pool and takes nothing but a pool's name: its help with the attributes of its command, the
-/// type, and its resources. `EXAMPLES` stands beside it.
+/// Generates a verb that reads every pool and has no argument but a pool's name: its help with the attributes of its
+/// command, the type, and its resources. `EXAMPLES` is defined next to it.
 macro_rules! look {
     ($(#[$help:meta])* $verb:ident, $routes:expr) => {
-        /// The request, which takes nothing.
+        /// The request, which has no arguments.
         #[derive(Clone, Copy, Debug)]
         pub struct $verb;
 
@@ -401,7 +406,7 @@ macro_rules! requests {
         }
 
         impl $request {
-            /// What is true of it.
+            /// Returns its properties.
             pub fn operation(&self) -> &dyn $crate::operations::Operation {
                 match self {
                     $(Self::$verb(operation) => operation,)*

@@ -7,7 +7,7 @@ use super::PoolSelector;
 use crate::Failure;
 use crate::request::Properties;
 
-/// A pool, by its place or by an option: hands type either.
+/// A pool, as a positional argument or an option: users type either.
 #[derive(Debug, Args)]
 pub struct WhichPool {
     /// The pool [default: all that are served here, or the only one that is known]
@@ -33,7 +33,8 @@ pub struct PoolOption {
 }
 
 impl PoolOption {
-    /// The text of the place where a pool or something in it may be named, or of the option.
+    /// Returns the text of the positional argument where a pool or an object in it may be named, or
+    /// of the option.
     pub fn or(self, place: Option<String>) -> Option<String> {
         place.or_else(|| self.pool.map(String::from))
     }

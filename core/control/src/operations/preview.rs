@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Turn;
 
-/// Whether a request is only to report what it would destroy.
+/// Whether a request only reports what it would destroy.
 ///
-/// A server that does not know these members would ignore them and destroy. So a request with one of them travels with
+/// An older server would ignore these members and destroy. So a request with one of them is sent with
 /// [`PREVIEW_VERSION`](crate::frame::PREVIEW_VERSION), which such a server refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
 pub struct Preview {
@@ -28,7 +28,7 @@ impl Preview {
         self.dry_run || self.ask
     }
 
-    /// The turn of a request with these options, which changes something without them.
+    /// Returns the turn of a request with these options, which makes changes without them.
     pub fn turn(self) -> Turn {
         match self.is_wanted() {
             true => Turn::Looks,

@@ -3,7 +3,7 @@
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
-/// Makes the schema of a type.
+/// Generates the schema of a type.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of `T`.
@@ -11,10 +11,10 @@ pub fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// What is done with a resource.
+/// An HTTP method on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Looks.
+    /// Reads.
     Get,
     /// Changes; has a body.
     Post,
@@ -22,15 +22,15 @@ pub enum Method {
     Delete,
 }
 
-/// The least that an operation does, whatever its arguments are: who may not even do that is refused before they
-/// are read.
+/// The least effect of an operation, whatever its arguments are: roles below it are refused before the arguments are
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Least {
     /// Nothing changes.
     Look,
     /// Daily work.
     Change,
-    /// Decides who may do what, or how long data is kept; or data is gone after it.
+    /// Changes access rights, or how long data is retained; or destroys data.
     Govern,
 }
 
@@ -62,11 +62,11 @@ pub struct Route {
     pub method: Method,
     /// Below `/api/v1`.
     pub path: &'static str,
-    /// What it does, in a line.
+    /// A description of one line.
     pub about: &'static str,
-    /// What a success answers.
+    /// The response on success.
     pub answer: SchemaOf,
-    /// Who may ask.
+    /// The role that it needs at least.
     pub least: Least,
     /// Members that do not just come from the body.
     pub members: &'static [(&'static str, Source)],
@@ -96,7 +96,7 @@ impl Route {
         }
     }
 
-    /// One that looks.
+    /// Returns a method that reads.
     pub const fn get(path: &'static str, about: &'static str, answer: SchemaOf) -> Self {
         Self::new(Method::Get, path, about, answer, Least::Look)
     }

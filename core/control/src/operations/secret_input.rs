@@ -1,5 +1,5 @@
-//! Reads a secret from a file, the standard input, or a prompt without echo; never from an
-//! argument, which every user of the machine could see.
+//! Reads a secret from a file, the standard input, or a prompt without echo. Never from an
+//! argument, which every local user could see.
 
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -79,11 +79,11 @@ pub fn read(source: &SecretSource) -> Result<Secret, Failure> {
     Secret::new(text.to_string()).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Reads a line that nobody else should see: a new secret, or a new password, as `what` says.
+/// Reads one line with a new secret or password, without echo; `what` names it in prompts.
 ///
 /// # Errors
 ///
-/// It cannot be read, or was typed in two ways.
+/// It cannot be read, or the two entries differ.
 pub fn read_line(source: &SecretSource, what: &str) -> Result<Zeroizing<String>, Failure> {
     let line = match source {
         SecretSource::File(path) => {
@@ -111,7 +111,7 @@ fn unreadable(error: std::io::Error) -> Failure {
     Failure::new(FailureKind::Failed, format!("read the secret: {error}"))
 }
 
-/// The first line, with a bound on what is read.
+/// Returns the first line, with a bound on the bytes read.
 fn first_line(from: impl Read, bytes_max: usize) -> std::io::Result<Zeroizing<String>> {
     let mut line = Zeroizing::new(String::with_capacity(bytes_max + 3));
     let bounded = from.take(bytes_max as u64 + 3);
@@ -131,7 +131,7 @@ fn twice(what: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Fail
     }
 }
 
-/// What is typed, up to the character that interrupts.
+/// Typed input, up to the interrupt character.
 struct Typed<R> {
     from: R,
     interrupt: u8,
@@ -161,13 +161,13 @@ fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>,
     let failed = |error: Errno| unreadable(error.into());
     let before = tcgetattr(&input).map_err(failed)?;
     let mut silent = before.clone();
-    // The character that interrupts ends the line, so that the terminal is as before when the process ends by it.
+    // The interrupt character ends the line, so that the terminal is restored before the signal terminates the process.
     let interrupt = before.special_codes[SpecialCodeIndex::VINTR];
     silent
         .local_modes
         .remove(LocalModes::ECHO | LocalModes::ISIG);
     silent.special_codes[SpecialCodeIndex::VEOL] = interrupt;
-    // Before it asks: what is typed at once is neither shown nor thrown away.
+    // Before the prompt: input that is typed at once is neither echoed nor discarded.
     tcsetattr(&input, OptionalActions::Flush, &silent).map_err(failed)?;
     let mut screen = std::io::stderr();
     let _ = write!(screen, "{question}");

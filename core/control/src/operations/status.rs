@@ -14,7 +14,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead status tank --watch 2").elsewhere("never ends"),
 ]);
 
-/// Everything at a glance.
+/// The overall status.
 #[derive(Clone, Copy, Debug)]
 pub struct Status;
 

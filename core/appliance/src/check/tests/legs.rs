@@ -1,4 +1,4 @@
-//! What experience teaches about networks and witnesses of pools whose disks belong to heads.
+//! Checks of networks and witnesses of pools on disks of heads.
 
 use std::net::SocketAddr;
 

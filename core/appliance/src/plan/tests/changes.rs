@@ -1,12 +1,13 @@
-//! A table of what the file can say otherwise, each on a running appliance: refused before anything is changed, or done, also when it is
-//! cut off after each step, with what runs as the file says and nothing on the way for which a head is powered off.
+//! A table of changes to the file, each on a running appliance. A change is either refused before anything is changed,
+//! or applied, also when it is interrupted after each step. The result matches the file, and no head is powered off on
+//! the way.
 
 use super::*;
 use crate::ports::Portals;
 
 const TWO: &str = include_str!("../../../../../examples/two-pools.toml");
 
-/// What becomes of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     /// It is refused, in these words.
@@ -16,10 +17,10 @@ enum Fate {
 }
 use Fate::{Done, Refused};
 
-/// Places in the text that are exchanged for others.
+/// Replacements in the text.
 type Edit = &'static [(&'static str, &'static str)];
 
-/// What changes of the example, how, and what becomes of it.
+/// The change to the example, its edits, and the outcome.
 const TABLE: &[(&str, Edit, Fate)] = &[
     (
         "an address comes",
@@ -345,7 +346,7 @@ const IPV6_TABLE: &[(&str, Edit, Fate)] = &[
     ),
 ];
 
-/// What a third head adds to the example.
+/// The text that adds a third head to the example.
 const THIRD: &str = r#"
 [heads.third]
 number = 3
@@ -467,7 +468,7 @@ fn edited(text: &str, edit: Edit) -> String {
     }
 }
 
-/// All of the example runs, both pools on `left`: what they have to hand to each other they have on one head.
+/// The example with both pools on `left`, so that addresses move between pools on one head.
 fn running(text: &str) -> Actual {
     let (desired, mut actual) = applied(text);
     let left = actual.heads.get_mut(&head("left")).expect("left");
@@ -493,7 +494,7 @@ fn a_third_head_comes_also_in_a_run_that_is_cut_off() {
     cut_off_everywhere("a third head", &before, &desired);
 }
 
-/// It was stopped by hand first, as the refusal says, or is gone for good.
+/// The head was stopped by hand first, as the refusal demands, or is permanently lost.
 #[test]
 fn a_head_that_left_goes_from_the_file_also_in_a_run_that_is_cut_off() {
     let desired = desired_of(TWO);
@@ -510,7 +511,7 @@ fn a_head_that_left_goes_from_the_file_also_in_a_run_that_is_cut_off() {
     assert!(!cib.contains("fence-third"), "{cib}");
 }
 
-/// What must be so after each step.
+/// Asserts the invariants of each step.
 fn assert_sound(before: &Actual, after: &Actual, change: &Change) {
     let known = |actual: &Actual| actual.heads[&head("left")].running_nodes.clone();
     let (old, new) = (known(before), known(after));
@@ -562,7 +563,7 @@ fn resources(cib: &Element) -> Vec<Element> {
         .clone()
 }
 
-/// Performs so many of the changes, and looks after each of them.
+/// Applies the first changes, and checks the invariants after each.
 fn perform_some(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
     for change in changes {
         let before = actual.clone();
@@ -579,7 +580,7 @@ fn perform_some(desired: &DesiredState, actual: &mut Actual, changes: &[Change])
     }
 }
 
-/// What runs is what the file says.
+/// Asserts that the running state matches the file.
 fn assert_complete(desired: &DesiredState, actual: &Actual, what: &str) {
     let rest = plan(desired, actual);
     assert!(rest.is_empty(), "{what}: {rest}");
@@ -665,7 +666,7 @@ fn every_change_of_pools_of_legs_is_refused_or_done_whole_and_powers_no_head_off
     assert_refused_or_done(LEGS, LEGS_TABLE);
 }
 
-/// What an operator set for a while is nobody else's to end.
+/// Temporary settings of an operator are only removed by the operator.
 #[test]
 fn no_change_ends_maintenance_or_starts_what_an_operator_stopped() {
     for (what, edit, _) in TABLE.iter().filter(|(_, _, fate)| *fate == Done) {
@@ -684,7 +685,7 @@ fn no_change_ends_maintenance_or_starts_what_an_operator_stopped() {
             "{what}: {planned}"
         );
         if let Some(refused) = planned.obstacles.first() {
-            // It has to stop something.
+            // The change stops a resource.
             assert!(refused.what.contains("maintenance"), "{what}: {planned}");
             continue;
         }
@@ -754,7 +755,7 @@ fn a_pool_with_clients_does_not_leave_the_file_without_a_word() {
     assert_eq!(resources.len(), 5, "{said}");
 }
 
-/// A pool that comes back after a run that was cut off is not stopped for good, as one that an operator stopped.
+/// A pool that returns after an interrupted run is not stopped permanently, unlike one that an operator stopped.
 #[test]
 fn a_pool_that_comes_back_into_the_file_is_served_again() {
     let mut actual = running(TWO);
@@ -799,7 +800,7 @@ fn a_constraint_of_a_move_goes_with_its_resource() {
     assert!(after.contains("cli-ban-pool-tank") && !after.contains("cli-ban-pool-vault"));
 }
 
-/// The one that takes an address cannot have it before the other one has let go.
+/// The new owner of an address cannot bind it before the old one has released it.
 #[test]
 fn on_one_head_servers_give_addresses_up_before_others_take_them() {
     let actual = running(TWO);

@@ -1,4 +1,5 @@
-//! Plans for pools of legs: what a run that was cut off left, and disks that are looked at before a file names them.
+//! Plans for pools of legs: the state that an interrupted run left, and disks that are checked before a file names
+//! them.
 
 use super::*;
 
@@ -25,7 +26,7 @@ fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
     assert_eq!(plan(&desired, &actual).changes, rest[1..]);
     perform(&desired, &mut actual, &rest[1..]);
     assert!(plan(&desired, &actual).is_empty());
-    // One that does not say what it has read is not restarted for that.
+    // A leg-server that does not report its configuration is not restarted for that.
     for known in actual.heads.values_mut() {
         known.legs_read = None;
     }
@@ -104,7 +105,7 @@ fn with_disks(actual: &mut Actual) {
     );
 }
 
-/// No member promises anything of a new pool by a number that it remembers.
+/// No member may vote for a new pool with a number that is in its records.
 #[test]
 fn a_new_pool_does_not_get_the_number_of_an_earlier_one() {
     let other = LEGS.replace("number = 1\ngroups", "number = 9\ngroups");
@@ -129,7 +130,8 @@ fn a_new_pool_does_not_get_the_number_of_an_earlier_one() {
     );
 }
 
-/// Nobody would know the legs by another number; a pool that goes on without its record gets one.
+/// The legs would not be found by another number; a pool that continues without its record gets
+/// one.
 #[test]
 fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
     let (_, mut actual) = applied(LEGS);
@@ -159,7 +161,7 @@ fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
         assert_eq!(told[0].what, what, "{told:?}");
         assert!(told[0].mend.contains(mend), "{told:?}");
     }
-    // It goes on without its record, and a disk that it had on the other head was away.
+    // It continues without its record, and a disk that it had on the other head was away.
     let away = DiskSeen {
         place: "/dev/z".into(),
         txg: Some(40),
@@ -235,7 +237,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
     };
     sees(&mut actual, "left", OTHER, empty.clone());
     assert_eq!(told(&actual), []);
-    // It would take the place of a leg whose twin on right needs more.
+    // It would replace a leg with a twin on right that needs more space.
     let right = "/dev/disk/by-id/nvme-eui.0025385200000001";
     assert!(LEGS.contains(right));
     let large = DiskSeen {
@@ -249,7 +251,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
             .what
             .contains("1000 bytes, which is too small")
     );
-    // The record does not name it: the server looks at it when it is attached.
+    // The record does not name it: the server checks it when it is attached.
     for known in actual.heads.values_mut() {
         if let Some(record) = known.on_record.get_mut(&1) {
             record.disks = Some([12, 21, 22].into());

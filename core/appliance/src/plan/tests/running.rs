@@ -1,4 +1,5 @@
-//! What a running cluster cannot take, and what runs with other settings than those of the file.
+//! Settings that a running cluster cannot change, and processes that run with other settings than
+//! those of the file.
 
 use super::*;
 
@@ -55,7 +56,7 @@ fn what_a_running_server_takes_later_is_told() {
     assert!(plan(&desired_of(PAIR), &actual).notes.is_empty());
 }
 
-/// Corosync takes a head with another number for another head, and the one that it was for lost.
+/// Corosync treats a head with a new number as another head, and considers the old one lost.
 #[test]
 fn numbers_of_heads_that_change_while_the_cluster_runs_are_in_the_way() {
     let (_, actual) = applied(PAIR);
@@ -73,7 +74,7 @@ fn numbers_of_heads_that_change_while_the_cluster_runs_are_in_the_way() {
             "left has the number 2 in the file, which is that of right in the running cluster",
         ]
     );
-    // A head by another name in the place of one that is away.
+    // A head with another name replaces one that is away.
     let (_, mut renamed) = applied(PAIR);
     let right = renamed.heads.remove(&head("right")).expect("right");
     renamed.heads.insert(
@@ -89,7 +90,7 @@ fn numbers_of_heads_that_change_while_the_cluster_runs_are_in_the_way() {
         told,
         ["third has the number 2 in the file, which is that of right in the running cluster"]
     );
-    // Where nothing runs, everything can change.
+    // A stopped cluster accepts any change.
     let (_, mut stopped) = applied(PAIR);
     for known in stopped.heads.values_mut() {
         known.running_cluster = None;
@@ -156,8 +157,8 @@ fn of_device(changes: &[Change]) -> Vec<String> {
     lines.filter(is_it).collect()
 }
 
-/// It reads its settings once. Without a restart it asks the witness as seldom as before, and is lost again and again; or it
-/// asks a witness that the file does not name any more.
+/// It reads its settings once. Without a restart it contacts the witness at the old interval and loses it repeatedly,
+/// or it contacts a witness that the file no longer names.
 #[test]
 fn what_votes_for_the_witness_starts_again_with_new_settings_head_by_head() {
     let (_, before) = applied(WITNESS);

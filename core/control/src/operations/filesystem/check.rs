@@ -31,7 +31,8 @@ impl Operation for Check {
         Effect::Change
     }
 
-    /// It takes as long as there are files, and a snapshot of a name that only another check takes.
+    /// The check takes time in proportion to the number of files, and uses a snapshot with a name
+    /// that only checks use.
     fn turn(&self) -> Turn {
         Turn::Beside
     }

@@ -40,7 +40,7 @@ pub struct Create {
     pub key: Option<KeySettings>,
 }
 
-/// Permissions, written in octal as `chmod` takes them.
+/// Permissions, in octal as in `chmod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -194,7 +194,7 @@ impl Verb for Create {
         ("exist_ok", Source::Default("false")),
     ])];
 
-    /// Asks for the key, if it shall have one of its own.
+    /// Prompts for the key, if it shall have one of its own.
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let mut properties: Properties = arguments.property.into_iter().collect();
         let named = [

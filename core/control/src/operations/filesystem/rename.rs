@@ -24,7 +24,7 @@ pub struct Rename {
     /// Its new name
     #[arg(id = "new_name", value_name = "NEW_NAME")]
     pub to: VolumeName,
-    /// Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+    /// Refuse to change a property that only an admin may set. A head sets it for other roles.
     #[serde(default)]
     #[arg(skip)]
     pub keep_rights: bool,

@@ -55,7 +55,7 @@ impl Verb for Create {
     type Arguments = Arguments;
     const EXAMPLES: Examples = EXAMPLES;
 
-    /// Asks for the key.
+    /// Prompts for the key.
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments { parent: name, key } = arguments;
         let key = key.settings()?;

@@ -22,7 +22,7 @@ pub struct Load {
     /// Look there, this time only.
     #[serde(default)]
     pub location: Option<KeyLocation>,
-    /// The key; none looks where the key is kept.
+    /// The key; none reads it at its configured location.
     #[serde(default)]
     pub key: Option<KeyBytes>,
 }

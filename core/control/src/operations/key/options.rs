@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::key::{KeyBytes, KeyLocation, KeySettings};
 use crate::operations::secret_input;
 
-/// A key and its place.
+/// A key and its location.
 #[derive(Debug, Args)]
 pub struct NewKeyOptions {
     /// Where the key is kept: prompt, file:///PATH (on every head), or 'command:PROGRAM
@@ -24,7 +24,7 @@ pub struct NewKeyOptions {
     key_iterations: Option<u64>,
 }
 
-/// A suite, a key and its place.
+/// A suite, a key and its location.
 #[derive(Debug, Args)]
 pub struct KeyOptions {
     /// Encrypt it: on, aes-256-gcm, aes-192-gcm, aes-128-gcm, or the slower -ccm
@@ -46,7 +46,7 @@ const SUITES: [&str; 7] = [
 ];
 
 impl KeyOptions {
-    /// Whether anything was said about encryption.
+    /// Returns whether any option of encryption was given.
     fn is_given(&self) -> bool {
         self.encryption.is_some()
             || self.key.key_location.is_some()
@@ -55,7 +55,7 @@ impl KeyOptions {
             || self.key.key_iterations.is_some()
     }
 
-    /// The key of a new volume, if it shall have one of its own. Asks for it.
+    /// Returns the key of a new volume, if it shall have one of its own. Prompts for it.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl KeyOptions {
         }
     }
 
-    /// Its key. Asks for it where nothing else is said.
+    /// Returns the key. Prompts for it unless another source was given.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl KeyOptions {
 }
 
 impl NewKeyOptions {
-    /// The key that is wished for. Asks for it where nothing else is said.
+    /// Returns the desired key. Prompts for it unless another source was given.
     ///
     /// # Errors
     ///

@@ -22,11 +22,11 @@ const EXPORT_NAME_BYTES_MAX: usize = 4096 / 16;
 pub struct Export {
     /// Volume.
     pub volume: VolumeName,
-    /// Export name; none takes the volume's name.
+    /// Export name; none selects the volume's name.
     pub name: Option<String>,
     /// Writes are refused.
     pub read_only: bool,
-    /// Who may connect besides loopback and Unix sockets.
+    /// The clients that may connect, in addition to loopback and Unix sockets.
     pub access: AccessRule,
 }
 

@@ -22,7 +22,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolAdd")]
 pub struct Add {
-    /// What to add.
+    /// The devices to add.
     pub groups: Vec<DeviceGroup>,
     /// Also if the new groups survive less than those of the pool.
     #[serde(default)]

@@ -11,7 +11,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Have a third head remember which legs of a pool hold everything, and serve the pool from then on.
+/// Add a third head to the members of a pool's record of legs; it can serve the pool from then on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolAddHead")]
 pub struct AddHead {

@@ -21,8 +21,8 @@ use crate::{Effect, Failure};
 pub struct Clear {
     /// One device, or all.
     pub device: Option<PathBuf>,
-    /// A suspended pool may go on without the devices that are still gone, although they may hold what was
-    /// acknowledged and the others lack. That is lost then.
+    /// Allow a suspended pool to resume without the devices that are still missing, although they may hold acknowledged
+    /// data that the remaining devices do not have. That data is lost then.
     #[serde(default)]
     pub missing_devices_are_not_newer: bool,
 }

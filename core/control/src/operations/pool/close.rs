@@ -1,4 +1,4 @@
-//! `pool export`, as a person asks for it.
+//! `pool export`, as sent by a user.
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool export tank")]);
 
-/// Drain the sessions and export; a server ends.
+/// Drain the sessions and export; a server exits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolClose")]
 pub struct Close {

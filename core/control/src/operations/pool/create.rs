@@ -1,4 +1,4 @@
-//! What `pool create` makes.
+//! The layout that `pool create` creates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct PoolCreate {
 }
 
 impl PoolCreate {
-    /// What it does.
+    /// Returns its effect.
     pub fn effect(&self) -> Effect {
         let Self {
             name: _,

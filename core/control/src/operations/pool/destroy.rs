@@ -17,14 +17,14 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead pool destroy tank --yes-destroy-all-data",
 )]);
 
-/// Destroy the pool; a server ends. The caller has seen the confirmation word.
+/// Destroy the pool; a server exits. The caller has checked the confirmation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolDestroy")]
 pub struct Destroy {
     /// Even though clients are connected: their sessions end.
     #[serde(default)]
     pub in_use: bool,
-    /// What would be lost.
+    /// Options to show what would be lost.
     #[serde(flatten)]
     pub preview: Preview,
 }

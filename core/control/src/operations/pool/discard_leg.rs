@@ -11,7 +11,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure, FailureKind};
 
-/// Give up what is on a leg with another history: the pool is copied to it in full.
+/// Discard the contents of a leg with a divergent history: it is resynchronized in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolDiscardLeg")]
 pub struct DiscardLeg {

@@ -12,11 +12,11 @@ use crate::operations::{
     Example, Examples, Operation, PoolSelector, Route, Source, Turn, Urgency, WireOnly, schema_of,
 };
 
-/// What happened to it.
+/// The events of the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolEvents")]
 pub struct Events {
-    /// Only what has a higher number.
+    /// Only events with a higher number.
     pub after: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The request for what happened until now.
+    /// Returns the request for the events until now.
     pub fn request(self) -> (PoolSelector, PoolRequest) {
         let events = Events { after: None };
         (PoolSelector::Pool(self.pool), events.into())

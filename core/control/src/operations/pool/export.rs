@@ -5,8 +5,8 @@ use units::PoolName;
 use crate::Effect;
 use crate::operations::{Operation, Urgency, WireOnly};
 
-/// Drain the sessions and export, whoever is connected; a server ends. So the agent of the cluster asks, which
-/// has decided, and which may be of an older version than the server.
+/// Drain the sessions and export, regardless of clients; a server exits. Sent by the agent of the cluster, which has
+/// already decided, and may be of an older version than the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Export;
 

@@ -12,7 +12,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// What the devices did: counters, of which two looks tell what happened in between.
+/// Counters of the devices' I/O: the difference between two samples is the I/O in between.
 #[derive(Clone, Copy, Debug)]
 pub struct Iostat;
 
@@ -34,7 +34,7 @@ impl Operation for Iostat {
     }
 }
 
-/// Pause between two looks where only their number is given.
+/// Interval of samples where only their number is given.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 const EXAMPLES: Examples = Examples::of(&[

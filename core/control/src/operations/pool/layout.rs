@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use super::{DeviceGroup, GroupKind, GroupRole};
 use crate::Failure;
 
-/// Reads the words. Devices without a kind stand each for itself.
+/// Parses the words. Each device without a kind is a group of its own.
 ///
 /// # Errors
 ///
-/// The words make no layout, or a device's path cannot be used.
+/// The words are no valid layout, or a device's path cannot be used.
 pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
     let mut groups: Vec<DeviceGroup> = Vec::new();
     let mut role = GroupRole::Data;
@@ -64,7 +64,7 @@ const WORDS: [&str; 9] = [
     "mirror", "raidz", "raidz1", "raidz2", "raidz3", "log", "cache", "spare", "spares",
 ];
 
-/// Refuses a word that was meant to be one of the layout: it names no device, and is written nearly so.
+/// Refuses a misspelled keyword of the layout, which would otherwise pass for a device.
 fn refuse_mistyped(word: &str) -> Result<(), Failure> {
     let is_device = word.contains('/') || PathBuf::from(word).exists();
     if is_device || PathBuf::from("/dev").join(word).exists() {
@@ -80,7 +80,7 @@ fn refuse_mistyped(word: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether one letter more, less, another one, or two that changed places make the one word of the other.
+/// Returns whether one insertion, deletion, substitution or swap turns one text into the other.
 fn differs_by_one(one: &str, other: &str) -> bool {
     let (one, other): (Vec<char>, Vec<char>) = (
         one.to_lowercase().chars().collect(),
@@ -127,7 +127,7 @@ pub(super) fn joining_path(word: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The device that joins a pool, if it is one of this machine. Where a leg is, its configuration says.
+/// Returns the device that joins a pool, if it is a local one. The location of a leg is in its configuration.
 pub(super) fn joining_here(path: Option<&PathBuf>) -> Vec<PathBuf> {
     let here = path.filter(|path| !is_leg(&path.to_string_lossy()));
     here.into_iter().cloned().collect()
@@ -188,7 +188,7 @@ fn check(groups: &[DeviceGroup]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new pool needs a place for data.
+/// Checks that a new pool has a group for data.
 ///
 /// # Errors
 ///

@@ -57,7 +57,7 @@ pub enum GroupKind {
     },
 }
 
-/// What a group is for.
+/// The purpose of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupRole {
@@ -76,7 +76,7 @@ pub enum GroupRole {
 pub struct DeviceGroup {
     /// How they work together.
     pub kind: GroupKind,
-    /// What they are for.
+    /// Their purpose.
     pub role: GroupRole,
     /// Files or block devices.
     pub devices: Vec<PathBuf>,
@@ -111,8 +111,9 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What joins a pool: with `overwrite` whatever is on it is gone. Daily work is done with disks only: an ordinary file that joins is
-/// overwritten, whatever it was. `new` is none where the device of the pool stays in its place.
+/// Returns the effect of a device that joins a pool: with `overwrite` its contents are lost. Daily work is allowed with
+/// disks only: an ordinary file that joins is overwritten, whatever it contains. `new` is none where the device of the
+/// pool is replaced by itself.
 fn joins(device: &Path, new: Option<&Path>, overwrite: bool) -> Effect {
     match overwrite {
         true => Effect::Destroy(vec![text(device)]),

@@ -28,7 +28,7 @@ impl Operation for Online {
         Effect::Change
     }
 
-    /// A change may be stuck on the suspended pool that it has go on.
+    /// It can resume a suspended pool on which a change may be blocked.
     fn turn(&self) -> Turn {
         Turn::Resumes
     }

@@ -14,7 +14,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Put `new` in the place of `old`.
+/// Replace `old` by `new`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolReplace")]
 pub struct Replace {

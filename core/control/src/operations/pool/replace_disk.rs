@@ -14,7 +14,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Put a new disk in the place of a bad one, guided. Asked again, it goes on where it was.
+/// Replace a bad disk by a new one, guided. A repeated request resumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolReplaceDisk")]
 pub struct ReplaceDisk {
@@ -25,7 +25,7 @@ pub struct ReplaceDisk {
     /// Also if it carries the label of a pool that is not in use.
     #[serde(default)]
     pub overwrite: bool,
-    /// Do it, and answer when the new disk holds everything; otherwise say what would be done.
+    /// Perform it, and respond when the new disk is current; otherwise show the plan.
     #[serde(default)]
     pub perform: bool,
 }
@@ -39,7 +39,7 @@ impl Operation for ReplaceDisk {
             perform,
         } = self;
         match perform {
-            // Who has the disk chosen confirms with what is known of it: whose place it takes.
+            // The user confirms the chosen disk by naming the one that it replaces.
             true => {
                 let whole = PathBuf::from(pool.as_str());
                 let named = with.as_ref().or(device.as_ref());
@@ -51,7 +51,7 @@ impl Operation for ReplaceDisk {
         }
     }
 
-    /// It takes as long as a disk is filled.
+    /// It takes as long as filling a disk.
     fn turn(&self) -> Turn {
         Turn::Beside
     }

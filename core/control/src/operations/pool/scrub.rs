@@ -14,15 +14,15 @@ use crate::operations::{
 use crate::schedule::ScheduleError;
 use crate::{Effect, Failure};
 
-/// What to do with a scrub.
+/// An action on a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubAction {
-    /// Start, or go on after a pause.
+    /// Start, or resume after a pause.
     Start,
-    /// Go on after a pause, if there is one.
+    /// Resume after a pause, if there is one.
     Resume,
-    /// Stop for now and keep the place.
+    /// Pause and retain the position.
     Pause,
     /// Stop for good.
     Stop,
@@ -32,9 +32,9 @@ pub enum ScrubAction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolScrub")]
 pub struct Scrub {
-    /// What to do.
+    /// The action.
     pub action: ScrubAction,
-    /// Answer when the scrub has ended.
+    /// Respond when the scrub is complete.
     pub wait: bool,
 }
 
@@ -44,7 +44,7 @@ impl Operation for Scrub {
         Effect::Change
     }
 
-    /// It waits for the scrub, if it is told to.
+    /// It blocks until the scrub is complete, if requested.
     fn turn(&self) -> Turn {
         Turn::Beside
     }

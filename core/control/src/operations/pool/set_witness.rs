@@ -11,7 +11,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Have a witness remember which legs of a pool hold everything, or have both heads do so alone.
+/// Add a witness to the members of a pool's record of legs, or remove it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolSetWitness")]
 pub struct SetWitness {

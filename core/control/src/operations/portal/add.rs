@@ -17,16 +17,16 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalAdd")]
 pub struct Add {
-    /// Where, by the protocol; port 0 takes a free one.
+    /// The addresses, by protocol; port 0 selects a free one.
     #[serde(flatten)]
     pub places: Places,
-    /// Also at addresses that this machine does not have yet.
+    /// Also at addresses that this host does not have yet.
     #[serde(default)]
     pub may_come: bool,
 }
 
 impl Operation for Add {
-    /// It says from which networks the machine can be reached.
+    /// It decides from which networks the server can be reached.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
             places: _,

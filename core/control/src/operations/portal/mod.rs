@@ -1,4 +1,4 @@
-//! Where a server listens. Either all that a request says is done, or nothing.
+//! The portals of a server. A request is performed completely or not at all.
 
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use protocols::{Place, Places};
@@ -52,7 +52,7 @@ impl FromArgMatches for Listed {
 }
 
 impl Listed {
-    /// As the server is told, which has a working directory of its own.
+    /// Returns absolute paths, because the server has a working directory of its own.
     fn told(mut self) -> Places {
         for place in self.0.0.values_mut().flatten() {
             if let Place::Unix(path) = place {

@@ -27,7 +27,7 @@ pub struct Remove {
 }
 
 impl Operation for Remove {
-    /// It says from which networks the machine can be reached.
+    /// It decides from which networks the server can be reached.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
             places: _,

@@ -17,13 +17,13 @@ pub struct Set {
     /// Where, by the protocol.
     #[serde(flatten)]
     pub places: Places,
-    /// Even though clients came in by what goes: their sessions end.
+    /// Even though clients are connected through a removed portal: their sessions are closed.
     #[serde(default)]
     pub in_use: bool,
 }
 
 impl Operation for Set {
-    /// It says from which networks the machine can be reached.
+    /// It decides from which networks the server can be reached.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
             places: _,

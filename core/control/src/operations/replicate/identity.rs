@@ -12,7 +12,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate identity tank")
     .elsewhere("needs two servers: tests/head/replication.rs")]);
 
-/// Who the pool is to others; makes its key if it has none.
+/// Show the identity of the pool for replication; creates its key if it has none.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity;
 

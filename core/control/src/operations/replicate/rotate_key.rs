@@ -9,7 +9,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate rotate-key tank")
     .elsewhere("needs two servers: tests/head/replication.rs")]);
 
-/// Make another key for the pool, which others know by another fingerprint.
+/// Create a new key for the pool, with a new fingerprint.
 #[derive(Clone, Copy, Debug)]
 pub struct RotateKey;
 

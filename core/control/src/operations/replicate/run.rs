@@ -24,13 +24,13 @@ pub struct Run {
 }
 
 impl Operation for Run {
-    /// It sends again what an administrator has set up to be sent.
+    /// It repeats a transfer that an administrator has set up.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self { dataset: _ } = self;
         Effect::Change
     }
 
-    /// It lasts as long as the other side likes, and keeps others out for moments only.
+    /// Its duration depends on the receiver, and it blocks other requests only briefly.
     fn turn(&self) -> Turn {
         Turn::Beside
     }

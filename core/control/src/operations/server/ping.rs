@@ -21,7 +21,7 @@ impl Operation for Ping {
 
 impl WireOnly for Ping {}
 
-/// What the server of a pool replies as long as no write waits.
+/// Returns the reply of a pool's server while no write is blocked.
 pub fn serving(pool: &PoolName) -> String {
     format!("serving pool {pool}")
 }

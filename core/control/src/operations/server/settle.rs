@@ -5,7 +5,7 @@ use units::PoolName;
 use crate::Effect;
 use crate::operations::{Operation, Urgency, WireOnly};
 
-/// Write down what waits in memory, so that an export soon after is short. Clients notice nothing.
+/// Write cached changes to disk, so that a following export is short. Clients notice nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Settle;
 

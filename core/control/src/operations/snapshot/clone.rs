@@ -28,7 +28,7 @@ pub struct Clone {
     pub to: VolumeName,
     /// Properties of the new volume.
     pub properties: Properties,
-    /// Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+    /// Refuse to change a property that only an admin may set. A head sets it for other roles.
     #[serde(default)]
     pub keep_rights: bool,
 }

@@ -33,7 +33,7 @@ pub struct Create {
     pub recursive: bool,
 }
 
-/// A snapshot to be made, `POOL/NAME@SNAPSHOT`; or `POOL@SNAPSHOT`, which stands for all that is in a pool.
+/// A new snapshot, `POOL/NAME@SNAPSHOT`; or `POOL@SNAPSHOT`, which covers the whole pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct NewSnapshot {
@@ -65,7 +65,7 @@ impl FromStr for NewSnapshot {
         let checked = match text.split_once('@') {
             Some((pool, tag)) if !pool.contains('/') => {
                 let pool: PoolName = pool.parse().map_err(|error| format!("{error}"))?;
-                // The rule of what follows the @ is the same everywhere.
+                // The rule for the part after the @ is the same everywhere.
                 format!("{pool}/-@{tag}")
                     .parse::<SnapshotName>()
                     .map(|_| (pool.into(), tag.to_owned()))

@@ -21,7 +21,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 pub struct Rename {
     /// Which.
     pub from: SnapshotName,
-    /// The same volume's, with another word after the `@`.
+    /// Of the same volume, with another name after the `@`.
     pub to: SnapshotName,
 }
 

@@ -15,7 +15,7 @@ use crate::{Effect, Failure};
 pub struct Allow {
     /// Target.
     pub name: IscsiName,
-    /// Who.
+    /// The clients.
     pub who: Who,
 }
 

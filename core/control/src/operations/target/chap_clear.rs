@@ -33,7 +33,8 @@ pub struct ChapClear {
     pub name: IscsiName,
     /// One user, or all with the mutual secret.
     pub user: Option<String>,
-    /// Even though no secret is asked for afterwards: whoever the access rule lets in needs none.
+    /// Even though no secret is required afterwards: any client that the access rule allows needs
+    /// none.
     #[serde(default)]
     pub no_secret: bool,
 }
@@ -78,7 +79,7 @@ pub struct Cleared {
 }
 
 impl Cleared {
-    /// The user, or none for all, and whether no secret may be asked for afterwards.
+    /// Returns the user, or none for all, and whether the target may remain without a secret.
     pub fn told(self) -> (Option<String>, bool) {
         (self.user, self.all || self.no_secret)
     }

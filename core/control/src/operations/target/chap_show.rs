@@ -13,7 +13,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead target chap show iqn.2026-01.org.example:tank",
 )]);
 
-/// Who is asked for a secret, and whether the target proves itself.
+/// Show the users with a secret, and whether the target authenticates itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetChapShow")]
 pub struct ChapShow {

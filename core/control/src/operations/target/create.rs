@@ -16,7 +16,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead target create iqn.2026-01.org.example:tank --pool tank",
 )]);
 
-/// Make a target without volumes; nobody but loopback is allowed.
+/// Create a target without volumes; only loopback is allowed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetCreate")]
 pub struct Create {

@@ -21,7 +21,7 @@ const EXAMPLES: Examples =
 pub struct Deny {
     /// Target.
     pub name: IscsiName,
-    /// Who.
+    /// The clients.
     pub who: Who,
 }
 

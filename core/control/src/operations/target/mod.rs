@@ -48,7 +48,7 @@ impl WhichTarget {
     }
 }
 
-/// Who is added to or taken from an access rule.
+/// Clients that are added to or removed from an access rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Who {
     /// Initiators by name.
@@ -57,7 +57,7 @@ pub struct Who {
     /// Clients by network.
     #[serde(default)]
     pub networks: Vec<Network>,
-    /// Anybody who reaches a portal.
+    /// Any client that reaches a portal.
     #[serde(default)]
     pub everyone: bool,
     /// Where everyone is let in: these instead.
@@ -65,7 +65,7 @@ pub struct Who {
     pub instead_of_everyone: bool,
 }
 
-/// Who is allowed or denied.
+/// The clients to allow or deny.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct WhoOptions {

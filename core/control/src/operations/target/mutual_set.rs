@@ -12,7 +12,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure, Secret};
 
-/// Answer the challenges of initiators that want the target to prove itself.
+/// Authenticate the target to initiators that require it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetMutualSet")]
 pub struct MutualSet {

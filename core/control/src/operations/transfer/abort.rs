@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 use crate::Effect;
 use crate::operations::{Operation, Turn, WireOnly};
 
-/// Forget what an interrupted receive left.
+/// Discard the state that an interrupted receive left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TransferAbort")]
 pub struct Abort {

@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 use crate::Effect;
 use crate::operations::{Operation, Turn, WireOnly};
 
-/// What an interrupted receive left.
+/// The state that an interrupted receive left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TransferInterrupted")]
 pub struct Interrupted {

@@ -13,13 +13,13 @@ use crate::operations::{Operation, Turn, WireOnly};
 pub struct Receive {
     /// The volume.
     pub volume: VolumeName,
-    /// The snapshot's name, without the volume's; none takes the stream's.
+    /// The snapshot's name, without the volume's; none selects the stream's.
     #[serde(default)]
     pub tag: Option<String>,
-    /// Throw away what was changed since the stream's base.
+    /// Discard the changes since the stream's base.
     #[serde(default)]
     pub force: bool,
-    /// Keep what arrived of a stream that is cut off.
+    /// Retain the received part of a stream that is cut off.
     #[serde(default)]
     pub resumable: bool,
     /// Make missing parents.

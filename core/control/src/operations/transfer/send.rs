@@ -12,7 +12,7 @@ use crate::transfer::SendWhat;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TransferSend")]
 pub struct Send {
-    /// What.
+    /// The stream to send.
     pub what: SendWhat,
     /// Only say how much it would be.
     #[serde(default)]

@@ -159,7 +159,7 @@ impl Verb for Create {
         ("exist_ok", Source::Default("false")),
     ])];
 
-    /// Asks for the key, if it shall have one of its own.
+    /// Prompts for the key, if it shall have one of its own.
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         arguments.check_size()?;
         let mut properties: Properties = arguments.property.into_iter().collect();

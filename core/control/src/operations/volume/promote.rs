@@ -20,7 +20,7 @@ pub struct Promote {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
     pub name: VolumeName,
-    /// Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+    /// Refuse to change a property that only an admin may set. A head sets it for other roles.
     #[serde(default)]
     #[arg(skip)]
     pub keep_rights: bool,

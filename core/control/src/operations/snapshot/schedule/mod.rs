@@ -1,5 +1,4 @@
-//! Snapshots that the server takes by itself. Where `of` is asked for, it is the name of a volume, of a dataset above
-//! volumes, or of the pool.
+//! Automatic snapshots of the server. `of` is the name of a volume, of a dataset above volumes, or of the pool.
 
 use crate::operations::noun;
 

@@ -17,13 +17,13 @@ pub struct Set {
     pub of: String,
     /// When, and how many are kept; none to leave these volumes out.
     pub rules: Vec<Rule>,
-    /// No snapshot of what was not written to.
+    /// Skip the snapshot of a dataset without changes.
     #[serde(default)]
     pub skip_unchanged: bool,
 }
 
 impl Operation for Set {
-    /// It says how many snapshots are kept: with a smaller number older ones are gone.
+    /// It decides how many snapshots are retained: a smaller number destroys older ones.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
             of: _,

@@ -23,7 +23,7 @@ const EXAMPLES: Examples = Examples::of(&[
 pub struct ChapClear {
     /// One user, or all with the mutual secret.
     pub user: Option<String>,
-    /// Even though no secret is asked for afterwards: everybody may ask.
+    /// Even though no secret is required afterwards: every initiator may perform discovery.
     #[serde(default)]
     pub no_secret: bool,
 }

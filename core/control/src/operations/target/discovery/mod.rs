@@ -1,4 +1,4 @@
-//! What initiators prove before they are told of targets.
+//! The authentication of initiators for discovery of targets.
 
 use super::ChapOptions;
 use crate::operations::noun;

@@ -12,7 +12,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure, Secret};
 
-/// Answer the challenges of initiators that want proof, too.
+/// Authenticate the server to initiators that require it during discovery, too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DiscoveryMutualSet")]
 pub struct MutualSet {

@@ -16,14 +16,14 @@ use crate::rescue::RescueView;
 pub struct Begin {
     /// The volume.
     pub volume: VolumeName,
-    /// One of its snapshots; none means the volume itself, which nobody else may use then.
+    /// One of its snapshots; none means the volume itself, which no client may use then.
     #[serde(default)]
     pub snapshot: Option<SnapshotName>,
     /// Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
     #[serde(default)]
     pub writable: bool,
-    /// A file beside which a lock lies; the rescue ends when nobody holds that lock any more. None:
-    /// it lasts until it is ended, or the server ends.
+    /// A file with a lock next to it; the rescue ends when no process holds that lock any more.
+    /// None: it lasts until it is ended, or the server exits.
     #[serde(default)]
     pub lease: Option<PathBuf>,
 }

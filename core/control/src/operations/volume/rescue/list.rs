@@ -6,8 +6,7 @@ use crate::Effect;
 use crate::operations::{Operation, Route, WireOnly, schema_of};
 use crate::rescue::RescueView;
 
-/// All rescues of the pool. Only its server knows them: its turn is not that of what a pool which is opened for reading
-/// answers.
+/// All rescues of the pool. Only its server has them, so a pool that is opened for reading cannot answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct List;
 

@@ -1,4 +1,4 @@
-//! Rescues: a second look at a volume, beside its clients. `volume rescue` is a command of several requests.
+//! Rescues: a second view of a volume, concurrently with its clients. `volume rescue` is a command of several requests.
 
 use crate::operations::noun;
 
