@@ -1,4 +1,4 @@
-//! Tells the programs where their ZFS library is, if that is not Debian's: see `engines/zpool-sys/build.rs`.
+//! Embeds the path of the ZFS library in the binaries, if it is not Debian's: see `engines/zpool-sys/build.rs`.
 
 const FOLDER_VARIABLE: &str = "BULKHEAD_LIBZPOOL";
 

@@ -1,4 +1,4 @@
-//! Answers as people read them, or as one JSON document.
+//! Renders responses as text for people, or as one JSON document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use control::words::{bytes, scan_line};
 use crate::table::{Table, dash};
 use crate::{daily, keys, legs, load, open_files, properties, transfer, wrap};
 
-/// What is printed for an answer.
+/// Renders a response.
 pub fn answer(answer: &Answer, json: bool) -> String {
     if json {
         return document(&bare(answer));
@@ -61,7 +61,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
     }
 }
 
-/// What is printed for the answers of several pools to one question: lists become one list.
+/// Renders the responses of several pools to one request: lists become one list.
 pub fn answers(answers: &[Answer], json: bool) -> String {
     if let [only] = answers {
         return answer(only, json);
@@ -83,7 +83,7 @@ pub fn answers(answers: &[Answer], json: bool) -> String {
     texts.join("\n")
 }
 
-/// The same, of a look after one that was answered with `before`: of what is counted, people see what came since.
+/// Renders a sample that follows the sample `before`: of counters, the text shows the difference.
 pub fn answers_after(before: &[Answer], now: &[Answer], json: bool) -> String {
     let loads = now.iter().map(|answer| match answer {
         Answer::Load(load) if !json => Some(load),
@@ -101,7 +101,7 @@ pub fn answers_after(before: &[Answer], now: &[Answer], json: bool) -> String {
     let tables = loads
         .into_iter()
         .map(|load| load::table(before(load), load));
-    // A blank line stands between two looks, too.
+    // A blank line separates two samples, too.
     tables.map(|table| table + "\n").collect()
 }
 
@@ -128,13 +128,14 @@ fn joined(answers: &[Answer]) -> Vec<Answer> {
     all
 }
 
-/// One JSON document, for scripts and for whoever looks at it.
+/// Renders one JSON document, for scripts and for people.
 pub fn document(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).expect("what is told is JSON");
     format!("{value:#}\n")
 }
 
-/// An answer without its name: a command prints only one kind, so that the name says nothing.
+/// Returns a response without its name: a command prints only one kind, so that the name is
+/// redundant.
 fn bare(answer: &Answer) -> serde_json::Value {
     match serde_json::to_value(answer).expect("answers are JSON") {
         serde_json::Value::Object(fields) if fields.len() == 1 => {
@@ -144,7 +145,7 @@ fn bare(answer: &Answer) -> serde_json::Value {
     }
 }
 
-/// What is printed for a failure.
+/// Renders a failure.
 pub fn failure(failure: &Failure, json: bool) -> String {
     if json {
         let exit_code = failure.kind.exit_code();
@@ -270,7 +271,7 @@ fn status(status: &Status) -> String {
     text.push('\n');
     match &status.server {
         Some(server) => server_lines(server, &mut text),
-        // Nobody could look at it: what to do says more.
+        // No client could query it: the advice is more specific.
         None if is_unknown(&status.pool) => text.push_str("server:   none here\n"),
         None => {
             let command = status.pool.server_command();
@@ -304,7 +305,7 @@ fn status(status: &Status) -> String {
     text
 }
 
-/// When a freeze began, and when it ends by itself.
+/// Returns the times at which a freeze began and expires.
 fn frozen_times(frozen: &FrozenView) -> String {
     let utc = |ms: u64| control::calendar::utc(ms / 1000);
     format!(
@@ -319,7 +320,7 @@ fn is_unknown(pool: &PoolStatus) -> bool {
     pool.devices.is_empty()
 }
 
-/// What whoever asks for targets is asked for.
+/// Returns the authentication that discovery requires.
 fn asked_for(view: &DiscoveryView) -> String {
     let users = match view.chap_users.as_slice() {
         [] => return "asks for no secret".to_owned(),

@@ -1,4 +1,4 @@
-//! Answers about the daily care of a pool: schedules, scrubs, damage.
+//! Renders responses about the maintenance of a pool: schedules, scrubs, damage.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use control::words::bytes;
 use crate::table::{Table, dash, harmless};
 use crate::wrap;
 
-/// Damaged places that are shown; a page of them hides what to do.
+/// Number of damaged ranges that are shown; more of them would hide the advice.
 const DAMAGED_SHOWN_MAX: usize = 10;
 
 /// Schedules, a line a rule.
@@ -65,7 +65,7 @@ pub fn filesystem_list(all: &[FilesystemView]) -> String {
     table.render()
 }
 
-/// What a check of a file system found.
+/// Renders the findings of a file system check.
 pub fn checked(view: &CheckView) -> String {
     let mut text = String::new();
     for fault in &view.faults {
@@ -137,7 +137,7 @@ pub fn space_list(spaces: &[SpaceView]) -> String {
     table.render()
 }
 
-/// The space of a pool as its volumes have it; what the devices have where that is not known.
+/// Renders the usable space of a pool; the space of the devices where that is unknown.
 pub fn pool_space(pool: &PoolStatus, text: &mut String) {
     let Some(space) = &pool.space else {
         let (allocated, size) = (bytes(pool.allocated), bytes(pool.size));
@@ -199,7 +199,7 @@ pub fn space_lines(space: &SpaceView, line: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// What the replacement of a disk would do.
+/// Renders the plan for the replacement of a disk.
 pub fn replacement(view: &ReplacementView) -> String {
     let mut text = String::new();
     if let Some(new) = &view.under_way {
@@ -269,7 +269,7 @@ pub fn times(percent: u64) -> String {
     format!("{}.{:02}x", percent / 100, percent % 100)
 }
 
-/// What the last scrub repaired, the schedule of scrubs, damage, and what to do next.
+/// Renders the repairs of the last scrub, the schedule of scrubs, damage, and the advice.
 pub fn care_lines(pool: &PoolStatus, text: &mut String) {
     if pool
         .scan

@@ -1,4 +1,4 @@
-//! Legs of a pool, and who remembers them, as people read them.
+//! Renders the legs of a pool, and the members of their record.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn called(member: &LegMemberView) -> String {
     }
 }
 
-/// How long the copy takes, or until when nothing is copied.
+/// Returns the remaining time of the resynchronization, or of the pause in it.
 fn time_left(leg: &LegView) -> String {
     match (leg.remaining_s, leg.tried_again_ms) {
         (Some(seconds), _) => format!("{seconds} s"),
@@ -63,7 +63,7 @@ fn time_left(leg: &LegView) -> String {
     }
 }
 
-/// What a leg lacks: bytes where they are known, else since when.
+/// Returns the amount of missing data of a leg: bytes where they are known, else since when.
 fn left(leg: &LegView) -> String {
     match (leg.left, leg.lacks_since_group) {
         (Some(left), _) => bytes(left),

@@ -1,5 +1,5 @@
-//! What came of a command, as people read it or as one JSON document: answers of pools, failures, tables, progress.
-//! Nothing is asked and nothing decided here.
+//! Renders the results of commands as text for people or as one JSON document: responses of pools, failures, tables,
+//! progress. This crate sends no requests and decides nothing.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the devices of a pool did between two looks, or since the pool was opened.
+//! Renders the load of a pool's devices between two samples, or since the pool was opened.
 
 use control::answer::{DeviceLoad, PoolLoad};
 use control::words::{bytes, duration};
@@ -92,7 +92,7 @@ fn goes_on(before: &PoolLoad, now: &PoolLoad) -> bool {
         .all(|(old, new)| old <= new)
 }
 
-/// How devices are called: by the ends of their paths, where those differ.
+/// How devices are named: by the ends of their paths, where those differ.
 enum Names {
     Ends,
     Whole,
@@ -144,7 +144,7 @@ impl Look {
     }
 
     fn row(&self, before: Option<&DeviceLoad>, now: &DeviceLoad, depth: usize) -> [String; 12] {
-        // A device that came back counts anew.
+        // The counters of a device that returned start again.
         let since = |of: fn(&DeviceLoad) -> u64| {
             let old = before.map_or(0, of);
             of(now).checked_sub(old).unwrap_or_else(|| of(now))
@@ -196,7 +196,7 @@ impl Look {
     }
 }
 
-/// What was added to the counts of waiting times.
+/// Returns the increase of the counts of waiting times.
 fn waits(before: Option<&Vec<u64>>, now: &[u64]) -> Vec<u64> {
     let old = |place| before.and_then(|before| before.get(place).copied());
     let places = now.iter().enumerate();
@@ -205,7 +205,7 @@ fn waits(before: Option<&Vec<u64>>, now: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// The mean, as if all that took from 2^n to twice that took what is in the middle.
+/// Returns the mean, with the middle of each class from 2^n to twice that as its value.
 fn mean_ns(waits: &[u64]) -> Option<u64> {
     let count: u64 = waits.iter().sum();
     let places = waits.iter().enumerate();
@@ -215,7 +215,7 @@ fn mean_ns(waits: &[u64]) -> Option<u64> {
     (count > 0).then(|| (all / count as f64).round() as u64)
 }
 
-/// What so many percent stayed below.
+/// Returns the bound that this percentage stayed below.
 fn below_ns(waits: &[u64], percent: u64) -> Option<u64> {
     let count: u64 = waits.iter().sum();
     let wanted = (count * percent).div_ceil(100);

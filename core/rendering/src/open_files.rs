@@ -1,4 +1,4 @@
-//! What clients have open.
+//! Renders the open files of clients.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use control::answer::{FileLockView, OpenFileView, OpenFilesView, OpenView};
 
 use crate::table::{Table, harmless};
 
-/// Clients, and then the files with who has them.
+/// Renders the clients, and then the files with their holders.
 pub fn text(view: &OpenFilesView) -> String {
     if view.clients.is_empty() && view.files.is_empty() {
         return format!("no client has anything open or locked in {}\n", view.name);

@@ -1,4 +1,4 @@
-//! Where a command tells what came of it, and how far it is.
+//! The output of a command: its result and its progress.
 
 use std::io::{ErrorKind, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::answers;
 
-/// Prints what came of a command on the standard output.
+/// Prints the result of a command on the standard output.
 #[derive(Clone, Copy, Debug)]
 pub struct Printer {
     json: bool,
@@ -29,7 +29,7 @@ impl Printer {
         self.is_read(text).map(drop)
     }
 
-    /// The same; says whether somebody still reads.
+    /// The same; returns whether the output still has a reader.
     pub fn is_read(self, text: &str) -> Result<bool, Failure> {
         let mut out = std::io::stdout();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -42,7 +42,7 @@ impl Printer {
         }
     }
 
-    /// Prints `document` for scripts, what `text` says for people.
+    /// Prints `document` for scripts, and `text` for people.
     pub fn either(
         self,
         document: &impl Serialize,
@@ -54,17 +54,17 @@ impl Printer {
         })
     }
 
-    /// What a pool answered, as text.
+    /// Renders a pool's response as text.
     pub fn rendered(self, answer: &Answer) -> String {
         answers::answer(answer, self.json)
     }
 
-    /// Prints what a pool answered.
+    /// Prints a pool's response.
     pub fn answer(self, answer: &Answer) -> Result<(), Failure> {
         self.text(&self.rendered(answer))
     }
 
-    /// Prints what several pools answered to one question; then `failure`, of the first that did not.
+    /// Prints the responses of several pools to one request; then `failure`, of the first that failed.
     pub fn answers(self, answers: &[Answer], failure: Option<&Failure>) -> Result<(), Failure> {
         match failure {
             // One document: a script must not take a part for the whole.
@@ -74,8 +74,8 @@ impl Printer {
         failure.cloned().map_or(Ok(()), Err)
     }
 
-    /// Tells on the standard error how far something is, unless a script reads. Who does not read it does not stop the
-    /// work, for which this process may have a pool open.
+    /// Prints progress on the standard error, except for scripts. A reader that stalls does not stop the work, for
+    /// which this process may have a pool open.
     pub fn progress(self, text: &str) {
         if !self.json {
             telling::log().say(&format!("{text}\n"));

@@ -24,7 +24,7 @@ impl ProgressBar {
         }
     }
 
-    /// Shows `text`, in place of what was shown before.
+    /// Replaces the shown text by `text`.
     pub fn show(&mut self, text: &str) {
         let is_due = self.shown.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
         if self.is_silent || !(self.is_terminal || is_due) {
@@ -37,7 +37,7 @@ impl ProgressBar {
         });
     }
 
-    /// What follows begins on a line of its own.
+    /// Ends the line, so that further output begins on a line of its own.
     pub fn end(&mut self) {
         if self.is_terminal && self.shown.take().is_some() {
             telling::log().say("\r\x1b[K");

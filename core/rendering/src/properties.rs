@@ -1,10 +1,10 @@
-//! Values of properties as people read them. JSON keeps the engine's numbers.
+//! Renders values of properties for people. JSON contains the engine's numbers.
 
 use control::calendar;
 
 use control::words::bytes;
 
-/// The engine's word for "no limit", and for "not known".
+/// The engine's value for "no limit", and for "unknown".
 const NONE: u64 = u64::MAX;
 
 /// Properties that are numbers of bytes.
@@ -41,7 +41,7 @@ const SIZES: [&str; 28] = [
 /// Bytes again; 0 means that there is none.
 const LIMITS: [&str; 4] = ["quota", "refquota", "reservation", "refreservation"];
 
-/// What is shown for the `value` of `name`.
+/// Renders the `value` of `name`.
 pub fn readable(name: &str, value: &str) -> String {
     let Ok(number) = value.parse::<u64>() else {
         return match value {

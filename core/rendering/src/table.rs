@@ -1,13 +1,13 @@
 //! Columns of text, as wide as their widest cell.
 
-/// For what there is not.
+/// Returns the text for an absent value.
 pub fn dash() -> String {
     "-".to_owned()
 }
 
-/// A text that others chose, such as the name of a file, as one line that does nothing to a terminal.
+/// Sanitizes a text from outside, such as the name of a file: one line without effect on a terminal.
 pub fn harmless(text: &str) -> String {
-    // What turns the direction of the text around, and what ends a line.
+    // Characters that change the direction of the text, or end a line.
     let deceives = |c| matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shown = |c: char| match c.is_control() || deceives(c) {
         true => c.escape_unicode().to_string(),

@@ -9,7 +9,7 @@ use control::transfer::{InterruptedView, TransferView};
 use crate::table::{Table, dash};
 use control::words::bytes;
 
-/// What was sent or received.
+/// Renders the result of a send or receive.
 pub fn done(view: &TransferView) -> String {
     let snapshots = view.snapshots.join(" ");
     let size = bytes(view.bytes);
@@ -21,7 +21,7 @@ pub fn done(view: &TransferView) -> String {
     format!("{snapshots}: {size} in {seconds:.1} s ({rate}/s)\n")
 }
 
-/// What an interrupted receive left: the token alone, so that a script can take it.
+/// Renders the state that an interrupted receive left: the token alone, for scripts.
 pub fn interrupted(view: &InterruptedView) -> String {
     match &view.token {
         Some(token) => format!("{token}\n"),
@@ -29,7 +29,8 @@ pub fn interrupted(view: &InterruptedView) -> String {
     }
 }
 
-/// Who the pool is, who may replicate into it, and what it replicates.
+/// Renders the identity of the pool, the pools that may replicate into it, and the datasets that it
+/// replicates.
 pub fn replication(view: &ReplicationView) -> String {
     let mut text = match &view.fingerprint {
         Some(fingerprint) => format!("fingerprint of {}: {fingerprint}\n", view.pool),

@@ -1,9 +1,9 @@
-//! Long sentences in lines that fit the terminal. What stands between backticks is a command: it is copied, and so
-//! never broken.
+//! Wraps long sentences to the width of the terminal. Text between backticks is a command: it is copied, and so never
+//! broken.
 
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS_DEFAULT: usize = 80;
-/// A terminal that says it is narrower is not believed: a word a line helps nobody.
+/// A reported width below this is ignored: lines of single words are unreadable.
 const COLUMNS_MIN: usize = 40;
 /// Columns that the names of lines take.
 const MARGIN: usize = 10;
@@ -17,7 +17,7 @@ pub fn columns() -> usize {
     }
 }
 
-/// A line called `name` with `text`, and the lines that it goes on with.
+/// Returns a line called `name` with `text`, and its continuation lines.
 pub fn line(name: &str, text: &str) -> String {
     wrapped(name, text, columns())
 }
@@ -40,7 +40,7 @@ fn wrapped(name: &str, text: &str, columns: usize) -> String {
     all
 }
 
-/// The words of `text`; a command with what is attached to it is one.
+/// Splits `text` into words; a command with its punctuation is one.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut is_command = false;
     let breaks_here = move |letter: char| {

@@ -1,21 +1,20 @@
-//! What follows from Pacemaker's records of a head: whether a fence proves that it is off *now*.
+//! Derives from Pacemaker's records of a head whether a fence proves that it is off *now*.
 //!
-//! A fence that succeeded once proves nothing by itself: the head may have come back since, taken the pool, and
-//! left the cluster in an order in which its server lives on. Times of day do not tell the two apart; clocks are
-//! set. Pacemaker's records do: a confirmed fence *erases* what it ran on the head, a join writes it
-//! anew, and an orderly end leaves it. So where the head is down and that record is gone, it was fenced after it was
-//! last a member.
+//! An earlier successful fence alone proves nothing: the head may have rejoined since, imported the pool, and left the
+//! cluster in an order in which its server still runs. Timestamps do not distinguish the two, because clocks can be
+//! set. Pacemaker's records do. A confirmed fence *erases* the operations of the head, a join writes them again, and an
+//! orderly shutdown leaves them. So a head that is down without that record was fenced after it was last a member.
 
 use crate::proof::Peer;
 
-/// What Pacemaker has on record of a head.
+/// Pacemaker's records of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Records {
     /// There is a sign of life: it is seen, or its controller is.
     pub is_seen: bool,
     /// It has left, or was made to, and is not expected.
     pub is_down: bool,
-    /// What was run there in its last membership.
+    /// Operations of its last membership are on record.
     pub has_operations: bool,
     /// A power-off of it succeeded, at whatever time.
     pub has_been_fenced: bool,
@@ -24,7 +23,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// What is known of the head by them.
+    /// Returns the state of the head that they prove.
     pub const fn peer(self) -> Peer {
         if self.is_seen {
             return match self.has_stopped {
@@ -48,7 +47,7 @@ impl Records {
 mod tests {
     use super::*;
 
-    /// Every state, by what it is in life.
+    /// Every state, by its cause.
     #[test]
     fn a_fence_proves_only_the_absence_that_it_began() {
         const ABSENT: Records = Records {

@@ -1,24 +1,23 @@
-//! What `ocf:bulkhead:pool` does, one action after the other. Performing an action yields the
-//! event that belongs to it; the last action is an answer to Pacemaker.
+//! The state machine of `ocf:bulkhead:pool`, one action after the other. Performing an action yields the event that
+//! belongs to it; the last action is the result for Pacemaker.
 //!
-//! * **start**: a server that serves is success at once. One that hangs is killed first. Then
-//!   the labels are read, the evidence judged, a server started with the grant, and awaited. The
-//!   pool's addresses are set as soon as the server has claimed the pool, so that clients come while it
-//!   opens it; if it then does not serve, they are taken away again. A server that only finds out by opening the
-//!   pool whether it may have it gets them when it serves.
-//! * **stop**: a server that serves writes down what it has in memory, while clients go on. Then the
-//!   pool's addresses are taken away; the server drains and exports. One that does
-//!   not is killed. A stop is a success only when this head has none of the addresses, no process of
-//!   it has the pool open, and its kernel works on no request of one that had, and other heads rely on that;
-//!   where it is not, the head is fenced.
-//! * **monitor**: one question to the server, answered from its memory. Where there is no server, a look
-//!   whether the kernel has done with the requests of one that was.
+//! * **start**: succeeds at once if a server serves. A hung server is killed first. Then the labels are read, the
+//!   evidence is judged, a server is started with the grant, and its claim is awaited. The pool's addresses are set as
+//!   soon as the server has claimed the pool, so that clients connect while it opens the pool; if it then does not
+//!   serve, they are removed again. A server that can only check ownership by opening the pool gets them when it
+//!   serves.
+//! * **stop**: a running server flushes its memory while clients continue. Then the pool's addresses are removed; the
+//!   server drains and exports. A server that fails to do so is killed. A stop succeeds only when this head has none of
+//!   the addresses, none of its processes has the pool open, and its kernel has completed all requests of the server,
+//!   because other heads rely on that. Otherwise the head is fenced.
+//! * **monitor**: one request to the server, which responds from memory. Without a server, it checks that the kernel
+//!   has completed the requests of a previous one.
 
 use units::PoolName;
 
 use crate::proof::{Evidence, Grant, Label, Peer, judge};
 
-/// What Pacemaker asks for.
+/// An operation of Pacemaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Serve the pool.
@@ -40,11 +39,11 @@ pub enum Server {
     Serving,
     /// It is letting go of the pool.
     Stopping,
-    /// It lives and does not answer.
+    /// It runs and does not respond.
     Silent,
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Ask the server how it is, within a second. Yields [`Event::Server`].
@@ -58,15 +57,15 @@ pub enum Action {
     },
     /// Start a server. Yields [`Event::Started`] or [`Event::Failed`].
     Spawn(Grant),
-    /// Wait until it knows that nobody else has the pool. Yields [`Event::Claimed`], [`Event::Serving`] where
-    /// it does not say so before it serves, or [`Event::Failed`].
+    /// Wait until it has verified its ownership. Yields [`Event::Claimed`], [`Event::Serving`] where it serves without
+    /// reporting a claim, or [`Event::Failed`].
     AwaitClaim,
     /// Wait until it serves. Yields [`Event::Serving`] or [`Event::Failed`].
     AwaitServing,
     /// Set the pool's addresses. Yields [`Event::Brought`] or [`Event::Failed`].
     BringAddresses,
-    /// Have the server write down what waits in memory, within a bound of its own. Yields
-    /// [`Event::Settled`] or [`Event::Failed`].
+    /// Have the server flush its memory, within a bound of its own. Yields [`Event::Settled`] or
+    /// [`Event::Failed`].
     Settle,
     /// Take the pool's addresses away. Yields [`Event::Withdrawn`] or [`Event::Failed`].
     WithdrawAddresses,
@@ -76,16 +75,16 @@ pub enum Action {
     /// Kill the server and wait until its process is gone. Yields [`Event::Ended`] or
     /// [`Event::Failed`].
     Kill,
-    /// Make sure that the kernel works on no request of a process that had the pool: requests outlive
-    /// their process, and each keeps the lock of its disk. A monitor does not wait for it. Yields
-    /// [`Event::Released`] or [`Event::Failed`].
+    /// Verify that the kernel has completed all requests of a process that had the pool: requests outlive their
+    /// process, and each holds the lock of its disk. A monitor does not wait for it. Yields [`Event::Released`] or
+    /// [`Event::Failed`].
     AwaitRelease,
     /// Tell Pacemaker.
     Answer(Verdict),
 }
 
 impl Action {
-    /// In a word, for logs.
+    /// Returns a name for logs.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::AskServer => "ask",
@@ -105,18 +104,18 @@ impl Action {
     }
 }
 
-/// What came of an action.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// How the server is.
     Server(Server),
-    /// What the labels say.
+    /// The state of the labels.
     Label(Label),
-    /// What the cluster knows.
+    /// The cluster's evidence.
     Peer(Peer),
     /// The server process was started.
     Started,
-    /// Nobody else has the pool, and clients may come to wait for it.
+    /// The pool is claimed, and clients may connect and wait for it.
     Claimed,
     /// It serves.
     Serving,
@@ -134,14 +133,14 @@ pub enum Event {
     Failed(String),
 }
 
-/// The answer to Pacemaker (OCF 1.1, exit status).
+/// The result for Pacemaker (OCF 1.1, exit status).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is as asked (0).
+    /// The requested state is established (0).
     Success,
     /// No server has the pool here (7).
     NotRunning,
-    /// It is not as asked (1), with the reason.
+    /// It is not (1), with the reason.
     Failure(String),
 }
 
@@ -156,7 +155,7 @@ impl Verdict {
     }
 }
 
-/// Where an operation stands: the action that is being performed.
+/// The state of an operation: the action that is being performed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Asking,
@@ -203,7 +202,7 @@ impl Agent {
         (agent, Action::AskServer)
     }
 
-    /// Takes what came of the last action and says what to do next.
+    /// Accepts the result of the last action and returns the next action.
     ///
     /// # Panics
     ///
@@ -224,17 +223,17 @@ impl Agent {
                 Addresses::Here => answer(Verdict::Success),
                 Addresses::NotYet => bring(true),
             },
-            // What is wrong with an address its own agent tells.
+            // The address's own agent reports errors of an address.
             (State::BringingAddresses { is_served }, Event::Brought | Event::Failed(_)) => {
                 match is_served {
                     true => answer(Verdict::Success),
                     false => await_serving(Addresses::Here),
                 }
             }
-            // Only a matter of time: the export writes what is left.
+            // Settling only saves time: the export writes the rest.
             (State::Settling, Event::Settled | Event::Failed(_)) => withdraw(Server::Serving),
             (State::Withdrawing { server }, Event::Withdrawn) => withdrawn(server),
-            // What does not serve in time must not begin to serve later, unobserved.
+            // A server that does not serve in time must not begin to serve later, unobserved.
             (State::AwaitingClaim, Event::Failed(why)) => {
                 (State::KillingFailed { why }, Action::Kill)
             }
@@ -436,7 +435,7 @@ mod tests {
         assert_eq!(last(&actions), Verdict::Success);
     }
 
-    /// A start of an exported pool; what follows once its server is started.
+    /// Plays the start of an exported pool, and returns the actions after its server is started.
     fn play_started(events: &[Event]) -> Vec<Action> {
         let before = [
             Event::Server(Server::Absent),
@@ -581,7 +580,7 @@ mod tests {
             ];
             assert_eq!(actions[..3], expected);
             assert_eq!(last(&actions), Verdict::Success);
-            // A server that waits for signs of life of the owner has nothing to say before it serves.
+            // A server that waits for MMP blocks of the owner reports nothing before it serves.
             let actions = play_started(&[Event::Serving, came.clone()]);
             assert_eq!(actions[..2], [Action::AwaitClaim, Action::BringAddresses]);
             assert_eq!(last(&actions), Verdict::Success);
@@ -647,9 +646,9 @@ mod tests {
         }
     }
 
-    /// Whatever fails, every operation ends, a server is started with a grant for this pool only,
-    /// addresses are set for a server that has the pool only, and taken away at least once if it does not come to
-    /// serve, and a stop succeeds only when no process here has the pool and no request to it is under way.
+    /// Every operation terminates, whatever fails. A server is started with a grant for this pool only. Addresses are
+    /// set only for a server that has the pool, and removed at least once if it fails to serve. A stop succeeds only
+    /// when no process here has the pool and no request to it is active.
     #[test]
     fn whatever_happens_the_invariants_hold() {
         const STEPS_MAX: usize = 12;

@@ -16,23 +16,23 @@ macro_rules! budget {
     ($($(#[doc = $doc:literal])+ $name:ident = $milliseconds:expr, $what:literal;)+) => {
         $($(#[doc = $doc])+ pub const $name: Duration = ms($milliseconds);)+
 
-        /// Each constant: its name, its value, and what it bounds.
+        /// Each constant: its name, its value, and the operation that it bounds.
         pub const TABLE: &[(&str, Duration, &str)] = &[$((stringify!($name), $name, $what),)+];
     };
 }
 
 budget! {
-    /// Pause before Pacemaker plans what follows an event. A controller that comes to plan while its own updates of the CIB
-    /// are under way sleeps for a whole second. The loss of a head makes about ten updates, done after 35 ms, or 45 to 75 on
-    /// a busy machine. Every takeover contains this pause.
+    /// Pause before Pacemaker plans the response to an event. A controller that comes to plan while its own updates of
+    /// the CIB are active sleeps for a whole second. The loss of a head causes about ten updates, done after 35 ms, or
+    /// 45 to 75 on a busy host. Every takeover contains this pause.
     TRANSITION_DELAY = 80, "Pacemaker collects events before it plans";
-    /// The same where a witness votes: corosync-qdevice asks it for 0.3 s after the loss of a head, and the updates are
-    /// delayed for that long.
+    /// The same where a witness votes: corosync-qdevice queries it for 0.3 s after the loss of a head, and the updates
+    /// are delayed for that long.
     TRANSITION_DELAY_WITNESS = 400, "the same with a witness";
 
-    /// Interval at which the watch beside a pool's server checks that it responds.
+    /// Interval at which the watch of a pool's server checks that it responds.
     WATCH_INTERVAL = 100, "the watch beside a server checks that it responds";
-    /// A monitor of Pacemaker waits for a response for a tenth of its time-out, but not less than this. Healthy machines
+    /// A monitor of Pacemaker waits for a response for a tenth of its time-out, but not less than this. Healthy hosts
     /// stall for a shorter time.
     MONITOR_RESPONSE_MIN = 300, "a server's response to a monitor, at least";
     /// See [`MONITOR_RESPONSE_MIN`]: not more than this.
@@ -69,20 +69,20 @@ budget! {
     REQUEST_AGAIN = 1_000, "a request to a member without a response is sent again";
     /// Interval of the heartbeats on a connection between members without other messages.
     ALIVE_INTERVAL = 500, "heartbeats between members";
-    /// A connection between members is given up if TCP has not acknowledged for this long: a cable is cut, and another path
-    /// may exist. A member that waits for its disk acknowledges nevertheless.
+    /// A connection between members is given up if TCP has not acknowledged for this long: a cable is cut, and another
+    /// path may exist. A member that is blocked on its disk acknowledges nevertheless.
     ACKNOWLEDGE_WAIT = 1_000, "TCP's acknowledgement between members";
     /// A connection between members is given up without a whole message for this long.
     SILENCE_MAX = 8_000, "a whole message between members";
-    /// A member that did not run for this long may have been taken for one that is off: it discards what it knew.
+    /// A member that did not run for this long may have been treated as off: it discards its state.
     FREEZE = 4_000, "a member that did not run discards what it knew";
     /// Where two heads have no witness, a person's confirmation that the other head is off counts after this silence.
     CONFIRMED_SILENCE = 5_000, "silence of a head before a person's confirmation counts";
 
     /// The worst pause of a fault that redundancy hides (a leg, a disk of a mirror, a link), as promised.
     PROMISED_HIDDEN = 3_000, "promised: the worst pause of a fault that redundancy hides";
-    /// Lease of clients of file systems: who is silent for longer loses what it has open and locked. The grace period after
-    /// a takeover has the same length.
+    /// Lease of clients of file systems: a client that is silent for longer loses its opens and locks. The grace period
+    /// after a takeover has the same length.
     STATE_LEASE = 20_000, "lease of open files and locks, and grace period after a takeover";
 }
 
@@ -90,7 +90,7 @@ const fn assert_shorter(shorter: Duration, longer: Duration) {
     assert!(shorter.as_millis() < longer.as_millis());
 }
 
-/// The inequalities. Each line says why.
+/// The inequalities, each with its reason.
 const _: () = {
     // Liveness of a lender is known before its I/O has timed out, so a dead one costs less than a slow one.
     assert_shorter(LEG_SILENCE.saturating_add(LEG_LIFE_WAIT), LEG_DEADLINE);
@@ -107,12 +107,12 @@ const _: () = {
     assert_shorter(ALIVE_INTERVAL, SILENCE_MAX);
     // TCP notices a cut cable before the messages do: another path is tried while the member still counts.
     assert_shorter(ACKNOWLEDGE_WAIT, SILENCE_MAX);
-    // A head that was frozen while a person confirmed that it is off discards what it knew when it runs again.
+    // A head that was frozen while an administrator confirmed that it is off discards its state when it runs again.
     assert_shorter(FREEZE, CONFIRMED_SILENCE);
     // A server that is only slow is not killed by the watch between two checks.
     assert_shorter(WATCH_INTERVAL, MONITOR_RESPONSE_MIN);
     assert_shorter(MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);
     assert_shorter(STOP_RESPONSE_MIN, STOP_RESPONSE_MAX);
-    // Corosync has asked the witness before Pacemaker plans.
+    // Corosync has queried the witness before Pacemaker plans.
     assert_shorter(TRANSITION_DELAY, TRANSITION_DELAY_WITNESS);
 };

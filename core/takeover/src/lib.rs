@@ -1,8 +1,8 @@
-//! Who may own a pool, on which proof, and what the pool agent does step by step. Pure: callers
-//! feed what happened and perform the returned action, so that every failure can be
-//! replayed in a test.
+//! Decides which head may own a pool, on which proof, and the steps of the pool agent. Pure:
+//! callers feed events and perform the returned actions, so that every failure can be replayed in a
+//! test.
 //!
-//! **The rule.** Two owners destroy a pool. A [`Grant`] to own one can only be made by
+//! **The rule.** Two owners destroy a pool. A [`Grant`] to own one can only be created by
 //! [`judge`], from evidence that the previous owner has stopped; the action that starts a server
 //! carries a grant. So starting without proof cannot be written down.
 

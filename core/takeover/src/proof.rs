@@ -2,49 +2,50 @@
 
 use units::{HeadName, PoolName};
 
-/// What the labels on a pool's devices say.
+/// The state of the labels on a pool's devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
     /// Its owner let go of it in good order.
     Exported,
-    /// Somebody had it and did not let go.
+    /// A host opened it and did not export it.
     InUse {
-        /// By this very host, as the host id says.
+        /// By this very host, according to the host id.
         by_this_host: bool,
         /// The owner's host name, where the label has one.
         host_name: Option<String>,
-        /// Whoever opens the pool finds out by itself whether its owner lives: the pool has `multihost=on`, so the owner leaves traces
-        /// on the devices and an import waits for them; or it is one of legs, whose members know.
+        /// An import can detect by itself whether the owner is running. Either the pool has `multihost=on`, so the
+        /// owner writes MMP blocks and an import waits for them; or it is a pool of legs, and the members of the record
+        /// detect the owner.
         is_watched: bool,
     },
 }
 
-/// What the cluster knows of the previous owner.
+/// The cluster's evidence about the previous owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// It is a member of the cluster now.
     Member,
-    /// It is a member, and its own agent has found or made sure that no process there has the pool
-    /// and its kernel writes nothing for one that had: the last thing that the cluster heard of the
-    /// pool there is a stop that succeeded, or a test that found nothing.
+    /// It is a member, and its own agent has verified that no process there has the pool and that
+    /// its kernel has completed all writes of one that had. The last result of the pool on that
+    /// head is a successful stop, or a probe that found nothing.
     Stopped,
     /// It is no member, and a fence device has confirmed since it was last one that it is off
     /// ([`Records`](crate::Records)).
     Fenced,
     /// It is no member, and nothing else is certain.
     Lost,
-    /// It is no head of this appliance, or the cluster does not answer.
+    /// It is no head of this appliance, or the cluster does not respond.
     Unknown,
 }
 
-/// Everything that is known when a pool should be started.
+/// The evidence for the start of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The pool.
     pub pool: PoolName,
-    /// What its labels say.
+    /// The state of its labels.
     pub label: Label,
-    /// What the cluster knows of the owner that the label names; `Unknown` where it names none.
+    /// The cluster's evidence about the owner that the label names; `Unknown` where it names none.
     pub owner: Peer,
 }
 
@@ -54,21 +55,21 @@ pub enum Basis {
     /// It was exported.
     Exported,
     /// This host had it. The server still has to lock every device, which fails as long as the
-    /// process that had it lives.
+    /// process that had it runs.
     SameHost,
     /// The host that had it was powered off.
     Fenced {
         /// Which.
         head: HeadName,
     },
-    /// The head that had it lives and says that no process there has it any more, such as after
-    /// its server crashed.
+    /// The head that had it is running, and its agent has verified that no process there has it any
+    /// more, such as after its server crashed.
     Stopped {
         /// Which.
         head: HeadName,
     },
-    /// Nothing is certain, but the pool is watched: the import waits for traces of a living
-    /// owner and fails if there are any.
+    /// No proof, but the pool is watched: the import waits for activity of a running owner and
+    /// fails if there is any.
     Watched,
 }
 
@@ -90,14 +91,14 @@ impl Grant {
         &self.basis
     }
 
-    /// Whether the import may leave out the wait for traces of a living owner: only where nobody
-    /// can write any more, not where only the cluster's own processes are known to have ended.
+    /// Returns whether the import may skip the wait for activity of an owner. Only where no writes
+    /// are possible any more, not where only the cluster's own processes are known to have exited.
     pub const fn may_skip_watch(&self) -> bool {
         matches!(self.basis, Basis::Exported | Basis::Fenced { .. })
     }
 }
 
-/// Why a pool may not be owned. The sentence says what to do.
+/// Why a pool may not be owned. The sentence contains the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Its owner is alive and has not let go.
@@ -107,7 +108,7 @@ pub enum Refusal {
     OwnerLives {
         /// The pool.
         pool: PoolName,
-        /// Who has it.
+        /// The current owner.
         owner: String,
     },
     /// Its owner is gone and may still write.
@@ -117,17 +118,17 @@ pub enum Refusal {
     OwnerUnconfirmed {
         /// The pool.
         pool: PoolName,
-        /// Who had it.
+        /// The last owner.
         owner: String,
     },
-    /// Nobody knows its owner.
+    /// Its owner is unknown.
     #[error(
         "{pool} was not exported by {owner}, which is no head of this appliance: export it there, or import it once by hand with --previous-owner-is-stopped"
     )]
     OwnerForeign {
         /// The pool.
         pool: PoolName,
-        /// Who had it.
+        /// The last owner.
         owner: String,
     },
 }
@@ -237,7 +238,7 @@ mod tests {
             (in_use(false, named, false), Peer::Lost, None),
             (in_use(false, named, false), Peer::Unknown, None),
             (in_use(false, None, false), Peer::Unknown, None),
-            // A fence that names nobody proves nothing.
+            // A fence without a named owner proves nothing.
             (in_use(false, None, false), Peer::Fenced, None),
             (in_use(false, Some("Not A Head"), false), Peer::Fenced, None),
         ];

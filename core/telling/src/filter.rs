@@ -163,7 +163,7 @@ pub fn log_filter() -> Option<Filter> {
 pub fn set_log_filter(filter: Filter) -> Option<Filter> {
     let current = CURRENT.get()?;
     let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
-    // It fails only if the subscriber is gone, and that lives as long as the process.
+    // It fails only if the subscriber is dropped, and that is never dropped.
     let _ = current.handle.reload(filter.targets.clone());
     Some(std::mem::replace(&mut current.filter, filter))
 }

@@ -1,13 +1,13 @@
-//! Says again what matters, until it was heard or a deadline has passed. A thread of its own does that: whoever has
-//! something to say has something to do.
+//! Retries a notification until it is delivered or a deadline has passed. A thread of its own does that, so that the
+//! caller is not blocked.
 
 use std::time::{Duration, Instant};
 
 /// Pause between two attempts.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Attempts to say `what` at once, and if it is not heard, again and again for as long as `limit`. An attempt returns
-/// whether it was heard, and must not wait.
+/// Attempts to deliver `what` at once, and retries for up to `limit` otherwise. An attempt returns whether it was
+/// delivered, and must not block.
 pub fn insist(what: &str, limit: Duration, mut attempt: impl FnMut() -> bool + Send + 'static) {
     if attempt() {
         return;

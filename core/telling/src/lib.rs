@@ -1,6 +1,6 @@
-//! What is said to those who may not read: the log, progress, a supervisor, whoever waits for a line; and what a process is
-//! told by signals.
-//! Nothing here ever waits for a reader. What is not taken is kept within bounds, then dropped, and counted.
+//! Output to readers that may stall: the log, progress, a supervisor, and clients that wait for a line. Also the
+//! signals of a process. Nothing here blocks on a reader. Output that is not read is buffered within bounds, then
+//! dropped, and counted.
 
 #![forbid(unsafe_code)]
 

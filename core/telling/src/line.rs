@@ -1,4 +1,4 @@
-//! Lines into a pipe, a terminal, a socket or a file, written only while nobody has to be waited for.
+//! Writes lines to a pipe, a terminal, a socket or a file, without blocking on the reader.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,12 +11,12 @@ use rustix::io::Errno;
 
 use crate::insist::insist;
 
-/// What a descriptor that is ready takes without waiting: a pipe promises no more (PIPE_BUF).
+/// Bytes that a writable descriptor accepts without blocking: a pipe guarantees no more (PIPE_BUF).
 const PIECE_BYTES: usize = 4096;
-/// What is kept of lines that were not taken yet, beside what the kernel keeps.
+/// Limit of the buffer of unwritten lines, in addition to the kernel's buffer.
 const LEFT_BYTES_MAX: usize = 64 << 10;
 
-/// The lines to one descriptor: what was not taken yet, and how many were dropped.
+/// The lines to one descriptor: those not written yet, and the number of dropped ones.
 #[derive(Debug, Default)]
 pub struct Line {
     left: VecDeque<u8>,
@@ -25,7 +25,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Says `text`, whole lines, to `to`, or keeps it, or drops it.
+    /// Writes `text`, whole lines, to `to`, or buffers it, or drops it.
     pub fn say(&mut self, to: BorrowedFd<'_>, text: &[u8]) {
         self.flush(to);
         if self.untold > 0 && self.keep(notice(self.untold, text).as_bytes()) {
@@ -38,7 +38,7 @@ impl Line {
         self.flush(to);
     }
 
-    /// Gives what was kept to whoever reads now; whether nothing is left.
+    /// Writes the buffered lines; returns whether the buffer is empty.
     pub fn flush(&mut self, to: BorrowedFd<'_>) -> bool {
         while !self.left.is_empty() && is_ready(to) {
             let (first, _) = self.left.as_slices();
@@ -47,7 +47,7 @@ impl Line {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(count) => drop(self.left.drain(..count)),
                 Err(Errno::INTR) => {}
-                // Nobody will ever read it.
+                // The reader is gone.
                 Err(_) => self.left.clear(),
             }
         }
@@ -68,7 +68,7 @@ impl Line {
     }
 }
 
-/// Tells of what is missing, in the form of the line that comes next.
+/// Returns a notice about dropped lines, in the form of the following line.
 fn notice(dropped: u64, next: &[u8]) -> String {
     let words = format!("{dropped} lines were dropped here, because nobody read them");
     match next.starts_with(b"{") {
@@ -82,21 +82,21 @@ fn is_ready(to: BorrowedFd<'_>) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // A descriptor in error is ready: the write then says so.
+    // A descriptor in error is ready: the write then reports the error.
     matches!(poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&now)), Ok(count) if count > 0)
 }
 
-/// The same pipe or terminal, opened anew so that it never lets a writer wait. Other processes have the one that we
-/// were given, and notice nothing.
+/// Opens the same pipe or terminal again, so that writes never block. Other processes share the original file
+/// description, and are not affected.
 pub(crate) fn opened_anew(number: i32) -> io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{number}");
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Says a line to the descriptor `number`, which somebody named to us; `false` when its reader does not read now. It
-/// goes by its path in /proc, which needs no unsafe adoption of a number. Whoever wanted to hear it may be gone, which is as
-/// good as heard.
+/// Writes a line to the descriptor `number`, which the caller received as an argument; `false` when its reader does not
+/// read now. It opens its path in /proc, which needs no unsafe adoption of a number. A reader that is gone counts as
+/// success.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub(crate) fn opened_anew(number: i32) -> io::Result<OwnedFd> {
 pub fn say(number: i32, line: &str) -> io::Result<bool> {
     let to = match opened_anew(number) {
         Ok(to) => to,
-        // A named pipe that nobody has open for reading.
+        // A named pipe without a reader.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => return Ok(true),
         Err(error) => return Err(error),
     };
@@ -149,8 +149,8 @@ mod tests {
             .collect()
     }
 
-    /// Says more than a descriptor and we keep, then has all of it read: nothing waited, and each line came whole or is
-    /// counted.
+    /// Writes more than a descriptor and our buffer hold, then reads all of it: no write blocked, and each line arrived
+    /// whole or is counted.
     fn overfill(to: &impl AsFd, mut from: impl Read) {
         let mut line = Line::default();
         let said = numbered(20_000);

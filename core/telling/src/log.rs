@@ -1,4 +1,4 @@
-//! The log on the standard error, and progress. Every thread writes it, so one reader that stands still would stop all of them.
+//! The log on the standard error, and progress. Every thread writes it, so one stalled reader would block all of them.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -9,18 +9,18 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::line::{Line, opened_anew};
 
-/// Longest time for the last lines to be taken before the process ends.
+/// Longest time for the last lines to be read before the process exits.
 const END_WAIT: Duration = Duration::from_millis(500);
-/// Pause between two looks at whether they are.
+/// Polling interval for that.
 const END_LOOK: Duration = Duration::from_millis(10);
 
-/// What is written to the standard error.
+/// The writer of the standard error.
 #[derive(Debug)]
 pub struct Log(Mutex<Line>);
 
 static LOG: LazyLock<Log> = LazyLock::new(|| Log(Mutex::default()));
 
-/// The log of this process, which takes whole lines with each write.
+/// Returns the log of this process, which expects whole lines in each write.
 pub fn log() -> &'static Log {
     &LOG
 }
@@ -30,17 +30,17 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says `text`, as far as somebody reads.
+    /// Writes `text`, without blocking on the reader.
     pub fn say(&self, text: &str) {
         self.lock().say(io::stderr().as_fd(), text.as_bytes());
     }
 
-    /// Gives what was kept to whoever reads now; whether nothing is left.
+    /// Writes buffered lines; returns whether the buffer is empty.
     pub fn catch_up(&self) -> bool {
         self.lock().flush(io::stderr().as_fd())
     }
 
-    /// The same before the process ends, for which a reader has a moment's time.
+    /// The same before the process exits, with a short time for the reader.
     pub fn end(&self) {
         let deadline = Instant::now() + END_WAIT;
         while !self.catch_up() && Instant::now() < deadline {
@@ -48,7 +48,7 @@ impl Log {
         }
     }
 
-    /// How many lines were dropped because nobody read them.
+    /// Returns the number of lines that were dropped because they were not read.
     pub fn dropped(&self) -> u64 {
         self.lock().dropped()
     }
@@ -65,16 +65,16 @@ impl Write for &Log {
     }
 }
 
-/// Makes the standard error of this process one that never lets a writer wait, whoever in it writes: the words of a panic
-/// and of the C library's assertions as well, which end a process that would stand still otherwise. Files are as they
-/// were: nobody reads them who could be waited for.
+/// Makes the standard error of this process non-blocking for all writers in it. This includes the messages of a panic
+/// and of assertions of the C library, which terminate a process that would otherwise hang. Files are unchanged: a
+/// write to them depends on no reader.
 pub fn never_wait_for_the_log() {
     let stderr = io::stderr();
     let set = || -> io::Result<()> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&stderr)?.st_mode);
         match kind {
             FileType::RegularFile => Ok(()),
-            // Nobody can open it anew, but this end of it is ours.
+            // A socket cannot be opened again, but this end of it is ours.
             FileType::Socket => {
                 let flags = rustix::fs::fcntl_getfl(&stderr)?;
                 Ok(rustix::fs::fcntl_setfl(&stderr, flags | OFlags::NONBLOCK)?)

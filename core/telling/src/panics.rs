@@ -1,4 +1,4 @@
-//! What a panic does to the process.
+//! The effect of a panic on the process.
 
 /// A panic of any thread terminates the process, after its message was printed.
 ///

@@ -1,16 +1,16 @@
-//! What a process is told by signals: blocked in every thread, waited for in one.
+//! Signals of a process: blocked in every thread, received in one.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// What a signal says.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Come to an end: the signal's name.
     Stop(&'static str),
-    /// Read again what may have changed.
+    /// Reload the configuration.
     Reload,
 }
 
@@ -29,13 +29,13 @@ pub fn block() -> io::Result<()> {
     Ok(())
 }
 
-/// Undoes what a parent's [`block`] left to this process.
+/// Undoes the effect of a parent's [`block`] on this process.
 pub fn unblock() {
     // It fails only for a set that is none.
     let _ = wanted().thread_unblock();
 }
 
-/// Starts the thread that turns signals into events. It lives as long as the process.
+/// Starts the thread that turns signals into events. It runs until the process exits.
 pub fn forward<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("signals".into())
@@ -53,7 +53,7 @@ pub fn forward<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<
     Ok(())
 }
 
-/// Blocks the signals, and turns them into events, for a command that ends in its own way.
+/// Blocks the signals, and turns them into events, for a command with a shutdown of its own.
 pub fn catch() -> io::Result<Receiver<Told>> {
     let (sender, events) = channel();
     block()?;
@@ -61,21 +61,21 @@ pub fn catch() -> io::Result<Receiver<Told>> {
     Ok(events)
 }
 
-/// Starts the thread that takes the end of the standard input for a request to stop.
+/// Starts the thread that treats the end of the standard input as a request to stop.
 pub fn stop_at_end_of_input<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("input".into())
         .spawn(move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-            // Nobody listens any more if the server ends already.
+            // The receiver is gone if the server exits already.
             let _ = events.send(Told::Stop("end of input").into());
         })?;
     Ok(())
 }
 
-/// Performs `action` when the process is told to stop, and ends it then.
+/// Performs `action` when the process receives a request to stop, and exits then.
 pub fn stop_after(action: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    /// What shells report for a program that was interrupted.
+    /// Exit code that shells report for an interrupted process.
     const EXIT_INTERRUPTED: i32 = 130;
     block()?;
     std::thread::Builder::new()

@@ -1,4 +1,4 @@
-//! What the service manager is told, in datagrams of assignments (sd_notify(3)). Without one nothing happens.
+//! Notifications to the service manager, in datagrams of assignments (sd_notify(3)). No-op without a manager.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::insist::insist;
 
-/// Talks to the service manager, which may stand still: nothing waits for it, and the newest status is what it
-/// hears when it goes on.
+/// Sends notifications to the service manager, which may stall: nothing blocks on it, and it receives the newest status
+/// when it resumes.
 #[derive(Debug)]
 pub struct Supervisor {
     socket: Option<Socket>,
@@ -26,7 +26,7 @@ pub struct Supervisor {
 const SIGN_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// Reads what the manager wants from the environment.
+    /// Reads the manager's settings from the environment.
     pub fn from_environment() -> Self {
         let variable = |name| std::env::var(name).ok();
         let (wait_us, pid) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
@@ -42,7 +42,7 @@ impl Supervisor {
     fn new(socket: Option<Socket>, watchdog: Option<Duration>) -> Self {
         Self {
             socket,
-            // Half of what the manager waits for leaves room for a slow machine.
+            // Half of the manager's time-out leaves room for a slow host.
             sign_interval: watchdog.map(|wait| (wait / 2).min(SIGN_INTERVAL_MAX)),
             last_sign: Instant::now(),
             status: String::new(),
@@ -58,20 +58,19 @@ impl Supervisor {
         self.say();
     }
 
-    /// A sign of life if one is due, what the server is doing if it changed, and what was not heard before. To be called
-    /// often.
+    /// Sends a keep-alive if one is due, the status if it changed, and pending notifications. Must be called often.
     pub fn tick(&mut self, status: &str) {
         self.set_status(status);
         self.say();
     }
 
-    /// The server listens, and nobody will call [`Self::tick`].
+    /// The server is ready, and the caller will not call [`Self::tick`].
     pub fn ready_for_good(self, status: &str, limit: Duration) {
         let text = format!("READY=1\n{}", assignment_of(status));
         self.insist("that it is ready", text, limit);
     }
 
-    /// The server ends; it needs up to `wait` for that.
+    /// The server is stopping; it needs up to `wait` for that.
     pub fn stopping(self, status: &str, wait: Duration) {
         let extend_us = wait.as_micros();
         let status = assignment_of(status);
@@ -125,15 +124,15 @@ fn assignment_of(status: &str) -> String {
     format!("STATUS={}\n", status.replace('\n', " "))
 }
 
-/// How long the manager waits for a sign of life, by the variables of sd_watchdog_enabled(3): a
-/// manager need not say whom it means.
+/// Returns the manager's watchdog time-out, from the variables of sd_watchdog_enabled(3): a manager
+/// need not name the process.
 fn watchdog_wait(wait_us: Option<&str>, pid: Option<&str>, own_pid: u32) -> Option<Duration> {
     let is_meant = pid.is_none_or(|pid| pid.parse() == Ok(own_pid));
     let wait_us = wait_us?.parse().ok().filter(|wait_us| *wait_us > 0);
     wait_us.filter(|_| is_meant).map(Duration::from_micros)
 }
 
-/// The way to the manager, which never waits.
+/// The non-blocking socket to the manager.
 #[derive(Debug)]
 struct Socket {
     own: UnixDatagram,
@@ -165,7 +164,7 @@ mod tests {
 
     const WAIT: Duration = Duration::from_secs(30);
 
-    /// A manager that does not read unless it is told to.
+    /// A manager that does not read unless the test requests it.
     struct Manager {
         socket: UnixDatagram,
         _folder: tempfile::TempDir,

@@ -59,21 +59,21 @@ pub enum ParseByteCountError {
     /// Not a number followed by at most one known suffix.
     #[error("{text:?} is not a size: write a number and one of K, M, G, T, P, such as 10G or 1.5T")]
     Malformed {
-        /// What was given.
+        /// The invalid text.
         text: String,
     },
-    /// A suffix that means powers of 1000 to some and of 1024 to others.
+    /// A suffix that is ambiguous between powers of 1000 and of 1024.
     #[error("{text:?} may mean powers of 1000: write {plain}, which means powers of 1024 here")]
     Ambiguous {
-        /// What was given.
+        /// The invalid text.
         text: String,
-        /// The same without the letter that makes it so.
+        /// The same without the ambiguous letter.
         plain: String,
     },
     /// More than 2^64 - 1 bytes.
     #[error("{text:?} is larger than any device can be")]
     TooLarge {
-        /// What was given.
+        /// The invalid text.
         text: String,
     },
 }
@@ -197,7 +197,7 @@ impl Extent {
         }
     }
 
-    /// Whether both ends are multiples of `block` bytes (a power of two).
+    /// Returns whether both ends are multiples of `block` bytes (a power of two).
     pub const fn is_aligned(self, block: u64) -> bool {
         (self.offset | self.length) & (block - 1) == 0
     }

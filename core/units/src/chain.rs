@@ -1,4 +1,4 @@
-//! An error with everything that led to it, in one line.
+//! Formats an error with its chain of causes in one line.
 
 use std::error::Error;
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest dataset or snapshot name that ZFS takes, in bytes (`ZFS_MAX_DATASET_NAME_LEN` - 1).
+/// Longest dataset or snapshot name that ZFS accepts, in bytes (`ZFS_MAX_DATASET_NAME_LEN` - 1).
 const DATASET_NAME_BYTES_MAX: usize = 255;
 /// Longest iSCSI name, in bytes (RFC 7143, section 4.2.7.1).
 const ISCSI_NAME_BYTES_MAX: usize = 223;
 
-/// Why a name is refused. The sentence says what to do.
+/// Why a name is refused. The sentence contains the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not {} {what}: {rule}", article(.what))]
 pub struct NameError {
@@ -237,8 +237,8 @@ fn is_dated_authority(rest: &str) -> bool {
 }
 
 impl IscsiName {
-    /// Whether it is dated with a month that no calendar has. Such a name is understood, since others
-    /// use it already, and not given to anything new.
+    /// Returns whether it is dated with an impossible month. Such a name is accepted for existing objects, and refused
+    /// for new ones.
     pub fn has_impossible_month(&self) -> bool {
         let month = self.0.strip_prefix("iqn.").and_then(|rest| rest.get(5..7));
         month.is_some_and(|month| !("01"..="12").contains(&month))
@@ -273,7 +273,7 @@ impl SnapshotName {
         VolumeName(volume.to_owned())
     }
 
-    /// What stands after the `@`.
+    /// Returns the part after the `@`.
     pub fn tag(&self) -> &str {
         self.0.split_once('@').expect("checked when made").1
     }

@@ -1,8 +1,8 @@
-//! The one binary: the words of the command line, and who performs them.
+//! The one binary: parses the command line and dispatches it.
 //!
-//! `cli` turns words into a plan. What a plan does is done elsewhere: `pool-access` asks pools, `pool-server` serves one,
-//! `head` serves the HTTP API, `cluster` sets appliances up, `agents` are what Pacemaker runs, `lab` and `drills` rehearse;
-//! `rendering` prints what came of it.
+//! `cli` turns the arguments into a plan. Other crates perform it: `pool-access` sends requests to pools, `pool-server`
+//! serves one, `head` serves the HTTP API, `cluster` sets appliances up, `agents` are run by Pacemaker, `lab` and
+//! `drills` rehearse; `rendering` prints the results.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             let error = cli::without_odd_tips(error);
             return match cli::misunderstood(&error, std::env::args_os()) {
                 Some(failure) => fail(&failure, true),
-                // Prints help, or what is wrong, as people read it, and ends.
+                // Prints help, or the error, for people, and exits.
                 None => error.exit(),
             };
         }
@@ -46,10 +46,10 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|failure| fail(&failure, common.json))
 }
 
-/// Tells why it ends.
+/// Reports the failure before the exit.
 fn fail(failure: &Failure, json: bool) -> ExitCode {
     let text = rendering::failure(failure, json);
-    // Scripts read the document where they read an answer.
+    // Scripts read the document from the same stream as a response.
     let _ = match json {
         true => std::io::stdout().write_all(text.as_bytes()),
         false => std::io::stderr().write_all(text.as_bytes()),
@@ -57,7 +57,7 @@ fn fail(failure: &Failure, json: bool) -> ExitCode {
     ExitCode::from(failure.kind.exit_code())
 }
 
-/// Asks pools, and prints what they answer.
+/// Sends requests to pools, and prints their responses.
 fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     let progress = &mut |text: &str| out.progress(text);
     let answer = match plan {
@@ -99,7 +99,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     out.answer(&answer)
 }
 
-/// Performs what is no question to a pool.
+/// Performs a command that is no request to a pool.
 fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, Failure> {
     match program {
         Program::PoolServer(args) => pool_server::run(*args, common),

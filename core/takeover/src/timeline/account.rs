@@ -1,4 +1,4 @@
-//! Which of the steps that are known belong to one takeover, and what it was.
+//! Selects the steps that belong to one takeover, and classifies it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +6,22 @@ use super::{Step, Told};
 
 /// Longest time between a step before the start and the next one, in milliseconds: a fence device may be slow.
 const GAP_BEFORE_MS_MAX: u64 = 60_000;
-/// Longest time from the start of a pool to what comes of it, in milliseconds.
+/// Longest time from the start of a pool to its consequences, in milliseconds.
 const AFTER_MS_MAX: u64 = 120_000;
 /// How far the server's and the cluster's account of an import may lie apart, in milliseconds.
 const IMPORT_MS_MAX: u64 = 120_000;
 
-/// What it was.
+/// The kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A head failed, or was thought to; another one took its pool.
+    /// A head failed, or was believed to have failed; another head started its pool.
     Takeover,
-    /// A head gave the pool to another one.
+    /// A head handed the pool over to another one.
     HandOver,
     /// The server failed and was started again on the same head.
     Restart,
-    /// Nobody served the pool before.
+    /// The pool was not served before.
     Start,
 }
 
@@ -37,12 +37,12 @@ impl Kind {
     }
 }
 
-/// What happened.
+/// The account of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// What it was.
+    /// Its kind.
     pub kind: Kind,
-    /// Who served the pool before.
+    /// The head that served the pool before.
     pub from: Option<String>,
     /// When the first step was, in milliseconds since 1970.
     pub began_ms: u64,
@@ -52,8 +52,8 @@ pub struct Account {
     pub steps: Vec<(Step, u64)>,
 }
 
-/// What led to `to` importing the pool at about `imported_ms`, and what came of it. `told` may hold
-/// steps of other takeovers, in any order, from several heads.
+/// Returns the account of the import of the pool by `to` at about `imported_ms`: its causes and
+/// consequences. `told` may contain steps of other takeovers, in any order, from several heads.
 pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Account> {
     told.sort_by_key(|one| (one.at_ms, one.step));
     let start = told.iter().rposition(|one| {
@@ -77,7 +77,7 @@ pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Accoun
     let mut steps: Vec<(Step, u64)> = Vec::new();
     let mut last_address = None;
     for (place, one) in (first..).zip(chain) {
-        // Detections after the start belong to what comes next.
+        // Detections after the start belong to the following event.
         if place > start && one.step < Step::PoolStart {
             continue;
         }
@@ -116,7 +116,7 @@ fn before(told: &[Told], start_ms: u64) -> usize {
         is_near && !is_other && one.step < Step::PoolStart
     });
     let count = leads.count();
-    // A head that joins forms a membership, too: what happened begins with its cause.
+    // A head that joins forms a membership, too: the account begins with the cause.
     let causes = &told[told.len() - count..];
     let cause = causes
         .iter()
@@ -159,7 +159,7 @@ mod tests {
             one(Step::Address, FAULT_MS + 1050, "right"),
             one(Step::Imported, FAULT_MS + 910, ""),
             one(Step::Listening, FAULT_MS + 930, ""),
-            // The head that was powered off comes back.
+            // The head that was powered off rejoins.
             one(Step::Membership, FAULT_MS + 9_000, ""),
         ]);
         let account = account(all, "right", FAULT_MS + 900).expect("an account");
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!((second.kind, second.began_ms), (Kind::Restart, 5_000));
     }
 
-    /// The head that took over has told of its own stop before, and the head that was lost tells nothing.
+    /// The new owner has recorded its own stop before, and the lost head reports nothing.
     #[test]
     fn a_takeover_soon_after_a_move_begins_with_its_detection() {
         let all = vec![

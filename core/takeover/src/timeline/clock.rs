@@ -1,5 +1,5 @@
-//! When a line of a log was written. Corosync and Pacemaker write no year and no time zone; the moment at
-//! which the file was last written tells both.
+//! Determines the timestamp of a line of a log. Corosync and Pacemaker write no year and no time zone; the modification
+//! time of the file determines both.
 
 /// The seconds since the full hour of the first `HH:MM:SS[.fraction]` in a line.
 pub fn minutes_and_seconds(line: &str) -> Option<f64> {
@@ -62,7 +62,8 @@ pub struct FileClock {
 }
 
 impl FileClock {
-    /// That of a log which ends with `text` and was last written at `written_ms`, in milliseconds since 1970.
+    /// Returns the clock of a log that ends with `text` and was last written at `written_ms`, in milliseconds since
+    /// 1970.
     pub fn of(text: &str, written_ms: u64) -> Option<Self> {
         let written_ms = i64::try_from(written_ms).ok()?;
         let clock = Self {
@@ -77,7 +78,7 @@ impl FileClock {
         })
     }
 
-    /// What a line shows, in the year that brings it closest to the last writing.
+    /// Returns the timestamp of a line, in the year that brings it closest to the last write.
     fn near(&self, line: &str) -> Option<i64> {
         let year = 1970 + self.written_ms.div_euclid(DAY_MS) * 400 / 146_097;
         let candidates = (year - 1..=year + 1).filter_map(|year| shown_ms(line, year));

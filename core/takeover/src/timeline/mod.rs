@@ -1,12 +1,12 @@
-//! When the steps of a takeover happened, and which steps belong to one takeover. The API, the console and the drills read
-//! them with this code.
+//! The steps of a takeover with their timestamps, and the assignment of steps to takeovers. The API, the console and
+//! the drills read them with this code.
 //!
-//! What Bulkhead's own programs do they write down themselves when it happens ([`Recorded`]; `docs/formats/steps.md`). The
-//! loss of a head, the new membership and the fence only Corosync and Pacemaker know: they are read in their logs. Each head
-//! tells what it knows, and the head that is asked adds what the other online heads tell: a hand-over begins on one head and ends
-//! on the other, and after a crash only the survivor can tell. Corosync and Pacemaker write neither year nor time zone; the
-//! moment at which the file was last written tells both. A new version of either may change its words: then those steps are
-//! missing. Steps of two heads are ordered by their clocks, which must agree.
+//! Bulkhead's own processes record their steps themselves ([`Recorded`]; `docs/formats/steps.md`). The loss of a head,
+//! the new membership and the fence are read from the logs of Corosync and Pacemaker. The head that receives a query
+//! adds the steps of the other online heads: a hand-over begins on one head and ends on the other, and after a crash
+//! only the survivor can report. Corosync and Pacemaker write neither year nor time zone; the modification time of the
+//! file determines both. A new version of either may change its messages: then those steps are missing. Steps of two
+//! heads are ordered by their clocks, which must agree.
 
 mod account;
 mod clock;
@@ -22,31 +22,31 @@ pub use clock::{FileClock, minutes_and_seconds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Somebody noticed: the token was lost, or a monitor failed.
+    /// The fault was detected: the token was lost, or a monitor failed.
     Detected,
     /// The heads that are left agree.
     Membership,
-    /// A power-off was asked for.
+    /// A fence was requested.
     FenceAsked,
     /// It is confirmed.
     Fenced,
-    /// The agent was told to stop the pool.
+    /// The agent began to stop the pool.
     PoolStop,
     /// The agent has stopped it.
     Stopped,
-    /// The agent was told to start the pool.
+    /// The agent began to start the pool.
     PoolStart,
     /// Its disks are the new owner's: the addresses come, and clients may wait for it.
     Claimed,
     /// The pool is imported.
     Imported,
-    /// The server answers.
+    /// The server responds.
     Listening,
     /// The first of the pool's addresses is up.
     Address,
     /// The last one is.
     AllAddresses,
-    /// A client has an answer.
+    /// The first request of a client is complete.
     FirstIo,
 }
 
@@ -80,7 +80,7 @@ pub struct Resources {
     pub addresses: Vec<String>,
 }
 
-/// What is known of a step.
+/// A step with its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// Which.
@@ -91,7 +91,7 @@ pub struct Told {
     pub head: Option<String>,
 }
 
-/// A step that a program of ours took, as it wrote it down.
+/// A step that one of our processes recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// The resource that it is about, as Pacemaker calls it.
@@ -107,13 +107,13 @@ impl Resources {
     }
 }
 
-/// What a line tells that a program of ours wrote down about one of the resources.
+/// Parses a line that one of our processes recorded about one of the resources.
 pub fn recorded(line: &str, resources: &Resources) -> Option<Told> {
     let recorded: Recorded = serde_json::from_str(line).ok()?;
     resources.has(&recorded.resource).then_some(recorded.told)
 }
 
-/// What a line of Corosync or Pacemaker tells, if it tells a step.
+/// Parses a line of Corosync or Pacemaker; none if it is no step.
 pub fn step_of(line: &str) -> Option<Step> {
     let has = |words: &[&str]| words.iter().all(|word| line.contains(word));
     if has(&["[TOTEM ]", "A processor failed"]) || has(&["[TOTEM ]", "Token has not been received"])
@@ -135,7 +135,7 @@ fn is_fence_confirmed(line: &str) -> bool {
     is_told && line.contains("OK") && (line.contains("'off'") || line.contains("'reboot'"))
 }
 
-/// The name that stands after `mark`.
+/// Returns the name that follows `mark`.
 fn name_after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(mark)?;
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
@@ -143,7 +143,7 @@ fn name_after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The heads whose power-off some lines confirm.
+/// Returns the heads with a confirmed fence in these lines.
 pub fn fenced(lines: &str) -> BTreeSet<String> {
     let confirmed = lines.lines().filter(|line| is_fence_confirmed(line));
     let targets = confirmed.filter_map(|line| name_after(line, "targeting "));
@@ -159,7 +159,7 @@ fn head_of(line: &str, step: Step) -> Option<&str> {
     }
 }
 
-/// Every step that the end of a log of Corosync or Pacemaker tells. The log was last written at `written_ms`.
+/// Returns every step in the tail of a log of Corosync or Pacemaker. The log was last written at `written_ms`.
 pub fn told(text: &str, written_ms: u64) -> Vec<Told> {
     let Some(clock) = FileClock::of(text, written_ms) else {
         return Vec::new();
@@ -228,7 +228,7 @@ Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: 
 
     #[test]
     fn steps_have_their_moment_and_their_head() {
-        // The log's clock shows another zone than UTC: its end tells how far away it is.
+        // The log's clock is in another zone than UTC: its end determines the offset.
         let five_hours_ahead = FAULT_MS + 690 - 5 * 3_600_000;
         let steps = told(LOG, five_hours_ahead);
         let shown: Vec<_> = steps

@@ -1,10 +1,10 @@
-//! What Pacemaker runs as `ocf:bulkhead:pool` and `ocf:bulkhead:address`: the same as `bulkhead agent`, without
-//! everything else of `bulkhead`, because it is started several times while clients wait.
+//! The binary for `ocf:bulkhead:pool` and `ocf:bulkhead:address`: the same as `bulkhead agent`, without the rest of
+//! `bulkhead`, because Pacemaker starts it several times while clients are blocked.
 //!
 //! It links the C library only: it reads labels with the crate `labels`, and starts `bulkhead pool-server` from its own
-//! folder. With the ZFS library linked in, the dynamic linker took longer than most runs: `perf stat -r 100` shows 7.2 ms of
-//! CPU for `bulkhead agent pool meta-data` and 1.4 ms for `bulkhead-agent pool meta-data` (two processors). Only an agent that has to
-//! write to a pool would need the library again.
+//! directory. With the ZFS library linked in, the dynamic linker took longer than most runs: `perf stat -r 100` shows
+//! 7.2 ms of CPU for `bulkhead agent pool meta-data` and 1.4 ms for `bulkhead-agent pool meta-data` (two processors).
+//! An agent that must write to a pool would need the library again.
 
 #![forbid(unsafe_code)]
 

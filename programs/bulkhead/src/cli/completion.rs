@@ -1,5 +1,5 @@
-//! Completions for shells: what clap writes, without what is hidden, and with the names of pools, volumes and
-//! targets, for which the shell asks the servers of this machine.
+//! Completions for shells: the output of clap without hidden options, and with the names of pools, volumes and targets,
+//! which the shell queries from the local servers.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -36,7 +36,7 @@ fn hidden(command: &clap::Command) -> Vec<String> {
     found
 }
 
-/// The script without what it says of `options`: a line each in most shells, a word among others and a case in bash.
+/// Removes `options` from the script: a line each in most shells, a list entry and a case in bash.
 fn without(text: &str, options: &[String]) -> String {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let names = |line: &str, name: &str| {
@@ -78,7 +78,7 @@ fn without(text: &str, options: &[String]) -> String {
     kept
 }
 
-/// Asks beside what clap knows wherever no option is typed.
+/// Adds the queried names to clap's candidates wherever no option is typed.
 const BASH_NAMES: &str = r#"
 _bulkhead_with_names() {
     _bulkhead "$@"
@@ -125,7 +125,7 @@ fn zsh_names(text: &str) -> String {
                 .any(|place| name.starts_with(&format!("{place} -- ")))
     };
     let mut lines = text.lines();
-    // The first line says what the script completes.
+    // The first line is the `#compdef` directive.
     let mut out = format!("{}\n\n{ASK}", lines.next().unwrap_or_default());
     for line in lines {
         match is_place(line) {
@@ -168,7 +168,7 @@ mod tests {
                     assert!(!text.contains(&form), "{shell}: {form}");
                 }
             }
-            // What is not hidden is all there.
+            // All visible options are still present.
             let plain = match shell {
                 Shell::Fish => "-l yes-destroy-data",
                 _ => "--yes-destroy-data",

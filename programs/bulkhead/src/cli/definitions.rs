@@ -49,7 +49,8 @@ fn add_verbs(command: &clap::Command, nouns: &str, verbs: &mut Vec<String>) {
     }
 }
 
-/// What is done to a pool; none if it is no operation, or what it needs is not there, such as a file with a secret.
+/// Returns the effect on a pool; none if it is no operation, or one of its inputs is missing, such as a file with a
+/// secret.
 fn effect(example: &str) -> Result<Option<Effect>, Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::usage(format!("{example}: {error}"));
     let words: Vec<String> = serde_json::from_str(example).map_err(|error| wrong(&error))?;

@@ -12,7 +12,7 @@ use super::{Plan, ask};
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "a command line is one value")]
 pub enum FilesystemCommand {
-    /// What is asked of a pool.
+    /// A request to a pool.
     #[command(flatten)]
     Request(filesystem::FilesystemCommand),
     /// Mount a file system, or a snapshot, on this machine itself: to look into it and to repair it, without NFS
@@ -31,7 +31,7 @@ pub enum FilesystemCommand {
 }
 
 impl FilesystemCommand {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => ask(command.request(), Request::Filesystem),

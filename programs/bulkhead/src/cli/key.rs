@@ -9,7 +9,7 @@ use super::{Plan, ask};
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// What is asked of a pool.
+    /// A request to a pool.
     #[command(flatten)]
     Request(key::KeyCommand),
     Load(key::load::Arguments),
@@ -17,7 +17,7 @@ pub enum KeyCommand {
 }
 
 impl KeyCommand {
-    /// What to do. Reads the key, for the verbs that take one.
+    /// Returns the plan. Reads the key, for the verbs with one.
     pub fn plan(self) -> Result<Plan, Failure> {
         let asked = match self {
             Self::Request(command) => command.request(),

@@ -1,4 +1,5 @@
-//! The manual pages: one for the program, every noun and every verb, made from the grammar.
+//! The manual pages: one for the binary, every noun and every verb, generated from the command
+//! line's definitions.
 
 use std::io::Result;
 use std::path::Path;
@@ -42,7 +43,8 @@ fn with_title(page: &str, name: &str) -> String {
     lines.fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// The page with the headings of man-pages(7) over what the help says after its options.
+/// Returns the page with the headings of man-pages(7) above the notes that follow the options in
+/// the help.
 fn with_headings(page: &str, parent: Option<&str>) -> String {
     const EXTRA: &str = ".SH EXTRA\n";
     const EXIT_CODES: &str = "\nExit codes";

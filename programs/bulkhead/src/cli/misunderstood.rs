@@ -1,11 +1,12 @@
-//! Words that are no command, told to a script: `--json` promises one document for every failure.
+//! Reports invalid command lines to scripts: `--json` promises one document for every failure.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use control::Failure;
 
-/// The failure to print as JSON; `None` if people are to read it, or if help was asked for.
+/// Returns the failure to print as JSON; `None` if the output is for people, or if help was
+/// requested.
 pub fn misunderstood(
     error: &clap::Error,
     words: impl IntoIterator<Item = OsString>,
@@ -31,7 +32,7 @@ pub fn misunderstood(
     Some(Failure::usage(said).advise("`--help` explains every noun and verb"))
 }
 
-/// The error without tips that help nobody: nobody wants to pass an option as a value.
+/// Removes tips without use here: no user intends to pass an option as a value.
 pub fn without_odd_tips(mut error: clap::Error) -> clap::Error {
     let is_odd = |tip: &clap::builder::StyledStr| tip.to_string().contains("as a value");
     let tips = error.get(ContextKind::Suggested).cloned();

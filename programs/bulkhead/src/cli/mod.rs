@@ -64,7 +64,7 @@ pub use misunderstood::{misunderstood, without_odd_tips};
     arg_required_else_help = true,
 )]
 pub struct Cli {
-    /// What every command takes.
+    /// The options of every command.
     #[command(flatten)]
     pub common: Common,
     /// The noun.
@@ -100,15 +100,15 @@ fn after_long_help() -> String {
 /// The nouns.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What pools are asked.
+    /// Requests to pools.
     #[command(flatten)]
     Ask(Noun),
-    /// Everything else.
+    /// All other commands.
     #[command(flatten)]
     Perform(Program),
 }
 
-/// What pools are asked.
+/// Requests to pools.
 #[derive(Debug, Subcommand)]
 pub enum Noun {
     /// Pools: create, inspect, check, repair, change
@@ -138,7 +138,7 @@ pub enum Noun {
     Status(control::operations::status::Arguments),
 }
 
-/// What is no question to a pool.
+/// Commands that are no requests to a pool.
 #[derive(Debug, Subcommand)]
 pub enum Program {
     /// Own a pool and serve its volumes until told to stop
@@ -199,32 +199,32 @@ pub enum Program {
     },
 }
 
-/// What is to be asked of pools.
+/// A plan for requests to pools.
 #[derive(Debug)]
 pub enum Plan {
     /// Ask a pool.
     Ask {
         /// Which.
         pool: PoolSelector,
-        /// What.
+        /// The request.
         request: Request,
     },
     /// Ask again and again, until interrupted or often enough.
     Watch {
         /// Which pool.
         pool: PoolSelector,
-        /// What.
+        /// The request.
         request: Request,
         /// How often.
         again: Again,
     },
-    /// Ask a pool, again where its server ends meanwhile.
+    /// A request to a pool, retried if its server exits in between.
     Patiently(PoolName, PoolRequest),
     /// Send or receive a stream through the standard output or input.
     Stream {
         /// Which pool.
         pool: PoolName,
-        /// What.
+        /// The request.
         request: TransferRequest,
     },
     /// Show the events of a pool as they happen, until interrupted.
@@ -237,7 +237,7 @@ pub enum Plan {
     TakeOver {
         /// Which.
         pool: PoolName,
-        /// The administrator says that the previous owner is stopped.
+        /// The administrator confirms that the previous owner is stopped.
         previous_owner_is_stopped: bool,
         /// Those that are used of several that say that they are the same.
         devices: Vec<PathBuf>,
@@ -250,10 +250,10 @@ pub enum Plan {
         name: PoolName,
         /// The copies.
         devices: Vec<PathBuf>,
-        /// The administrator says that nobody uses them.
+        /// The administrator confirms that no host uses them.
         previous_owner_is_stopped: bool,
     },
-    /// Show what legs of a head hold.
+    /// Show the contents of the legs of a head.
     Inspect(InspectArgs),
     /// Put the disks of a pool of one head on record as legs.
     RecordLegs {
@@ -264,11 +264,11 @@ pub enum Plan {
         /// The machine that used the pool last is switched off, or will never touch it again.
         previous_owner_is_stopped: bool,
     },
-    /// Take the administrator's word that a pool may be opened though something newer may be lost by that.
+    /// Record the administrator's confirmation that a pool may be opened although newer data may be lost.
     Confirm {
         /// Which.
         pool: PoolName,
-        /// What was said.
+        /// The confirmation.
         said: Said,
     },
     /// Hand a pool over to another head.
@@ -280,7 +280,7 @@ pub enum Plan {
 }
 
 impl Noun {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Pool(command) => command.plan(),
@@ -296,7 +296,7 @@ impl Noun {
     }
 }
 
-/// Asks what a noun of the definitions makes of its arguments.
+/// Converts the arguments of a noun of the definitions into a plan.
 fn ask<T>(
     asked: Result<(PoolSelector, T), Failure>,
     noun: impl Fn(T) -> Request,
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// Everything that a command line comes to, or the message of its refusal.
+    /// Returns the plan of a command line, or the message of its refusal.
     pub fn plan(words: &str) -> Result<Option<Plan>, String> {
         let words = std::iter::once("bulkhead").chain(words.split_whitespace());
         let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
@@ -363,7 +363,7 @@ mod tests {
                     continue;
                 }
                 let whole = std::mem::take(&mut continued) + line;
-                // What a shell would do with the rest of the line is not ours.
+                // The rest of the line is for the shell.
                 let ours = whole.split([';', '|', '>', '<']).next().unwrap_or_default();
                 if let Some(words) = ours.strip_prefix("bulkhead ") {
                     examples.push(words.to_owned());
@@ -377,7 +377,7 @@ mod tests {
         visit(&Cli::command(), &mut examples);
         assert!(examples.len() > 20, "{}", examples.len());
         for example in examples {
-            // A secret is read from where the example says, which a test must not.
+            // A secret is read from the source in the example, which a test must not do.
             let words = example.split_whitespace().collect::<Vec<_>>();
             let parsed = Cli::try_parse_from(std::iter::once("bulkhead").chain(words));
             assert!(parsed.is_ok(), "{example}: {parsed:?}");
@@ -463,7 +463,7 @@ mod tests {
             let Command::Ask(noun) = cli.command else {
                 panic!("{words} asks no pool");
             };
-            // The server refuses, and lists what would go.
+            // The server refuses, and lists the objects that would be destroyed.
             let asked = format!("{:?}", noun.plan().expect(words));
             assert!(asked.contains("ask: true"), "{asked}");
             let confirmed = format!("{:?}", plan(&format!("{words} {word}")).expect(words));

@@ -51,7 +51,7 @@ pub enum PoolCommand {
     Move(MoveArgs),
     Events(events::Arguments),
     Scrub(scrub::Arguments),
-    /// What is asked of a pool.
+    /// A request to a pool.
     #[command(flatten)]
     Request(pool::PoolCommand),
 }
@@ -156,7 +156,7 @@ pub struct RecordLegsArgs {
 }
 
 impl PoolCommand {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => {
@@ -191,7 +191,7 @@ impl PoolCommand {
     }
 }
 
-/// Asks again where the server ends meanwhile, if the request goes on where it was.
+/// Retries if the server exits in between and the request can resume.
 fn patiently(pool: PoolSelector, request: PoolRequest) -> Plan {
     match pool {
         PoolSelector::Pool(pool) if request.operation().may_be_asked_again() => {

@@ -12,7 +12,7 @@ use super::{Plan, ask};
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// What is asked of a pool.
+    /// A request to a pool.
     #[command(flatten)]
     Request(snapshot::SnapshotCommand),
     /// Take a volume back to a snapshot; the same as `volume rollback`
@@ -35,7 +35,7 @@ pub enum SnapshotCommand {
 }
 
 impl SnapshotCommand {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => ask(command.request(), Request::Snapshot),

@@ -8,7 +8,7 @@ use control::request::Request;
 
 use super::Plan;
 
-/// What to do.
+/// Returns the plan.
 pub fn plan(arguments: Arguments) -> Plan {
     let pool = arguments.pool.into();
     match arguments.watch {

@@ -25,7 +25,7 @@ pub const RECEIVE_EXAMPLES: &str = "Examples:
   bulkhead snapshot receive vault/vm0 --token
   bulkhead snapshot receive vault/vm0 --abort";
 
-/// What to send.
+/// The stream to send.
 #[derive(Debug, Args)]
 pub struct SendArgs {
     /// The snapshot, as POOL/NAME@SNAPSHOT
@@ -53,7 +53,7 @@ pub struct SendArgs {
 }
 
 impl SendArgs {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         let (pool, what) = match (self.resume, self.snapshot) {
             (Some(token), _) => {
@@ -109,7 +109,7 @@ pub struct ReceiveArgs {
 }
 
 impl ReceiveArgs {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         let usage = |error: units::NameError| Failure::usage(error.to_string());
         let (volume, tag): (VolumeName, _) = match self.to.contains('@') {
@@ -139,7 +139,7 @@ impl ReceiveArgs {
     }
 }
 
-/// Makes a bookmark.
+/// Returns the plan that creates a bookmark.
 pub fn bookmark(snapshot: SnapshotName, mark: String) -> Plan {
     let pool = PoolSelector::Pool(snapshot.volume().pool());
     ask(pool, Bookmark { snapshot, mark }.into())

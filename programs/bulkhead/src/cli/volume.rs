@@ -11,7 +11,7 @@ use super::{Plan, ask};
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
-    /// What is asked of a pool.
+    /// A request to a pool.
     #[command(flatten)]
     Request(volume::VolumeCommand),
     /// Look into a volume whose virtual machine is off, or into a snapshot: a local NBD socket
@@ -31,7 +31,7 @@ pub enum VolumeCommand {
 }
 
 impl VolumeCommand {
-    /// What to do.
+    /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => ask(command.request(), Request::Volume),

@@ -15,13 +15,13 @@ use crate::common::{Machine, eventually, executable, freeze, signal};
 const OCF_SUCCESS: i32 = 0;
 const OCF_ERR_GENERIC: i32 = 1;
 const OCF_NOT_RUNNING: i32 = 7;
-/// What the program ends with when something outside of it failed.
+/// Exit code for an external failure.
 const EXIT_FAILED: i32 = 1;
-/// Longest time of a monitor: a second for the answer, and what a machine that stands still for
-/// seconds takes to run it. An operation may take 40.
+/// Longest time of a monitor: a second for the response, and the delay of a host that stalls for
+/// seconds. An operation may take 40.
 const MONITOR_WAIT: Duration = Duration::from_secs(20);
 
-/// Gives each test an address of its own, since the ports are always the same.
+/// Assigns each test an address of its own, since the ports are always the same.
 static NEXT_ADDRESS: AtomicU8 = AtomicU8::new(1);
 
 /// A head with pool `tank` and its appliance file.
@@ -33,7 +33,7 @@ struct Head {
 impl Head {
     fn new() -> Self {
         let machine = Machine::with_exported_volume();
-        // Everything in 127/8 is this machine's, and no two test processes share a number.
+        // All of 127/8 is local, and no two test processes share a number.
         let number = NEXT_ADDRESS.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
         let address = format!("127.{}.{}.{number}", 64 + process / 250 % 64, process % 250);
@@ -103,7 +103,7 @@ impl Head {
         status["server"]["pid"].to_string()
     }
 
-    /// What the pool's address greets NBD clients with; none if nobody listens there.
+    /// Returns the greeting for NBD clients at the pool's address; none without a listener there.
     fn greeting(&self) -> Option<[u8; 8]> {
         let mut stream = TcpStream::connect(format!("{}:10809", self.address)).ok()?;
         let mut greeting = [0; 8];
@@ -138,14 +138,15 @@ fn a_life_of_starts_monitors_and_stops() {
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
     assert_eq!(head.pool_state(), "exported");
     head.ok("stop");
-    // Without its file a head can still stop and monitor, and says why it cannot start.
+    // Without its file a head can still stop and monitor, and reports why it cannot start.
     std::fs::remove_file(head.file()).expect("removed");
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
     head.ok("stop");
     assert_eq!(head.agent("start"), 2);
 }
 
-/// The next start, here or on another head, goes by the file. What `appliance apply` says is done.
+/// The next start, here or on another head, uses the file. `appliance apply` updates a running
+/// server.
 #[test]
 fn addresses_of_the_appliance_file_are_changed_by_what_applies_it_only() {
     let head = Head::new();
@@ -153,7 +154,7 @@ fn addresses_of_the_appliance_file_are_changed_by_what_applies_it_only() {
     let (machine, own) = (&head.machine, &head.address);
     let pid = head.server_pid();
     let number: Ipv4Addr = own.parse().expect("an address");
-    // Another one that no test has.
+    // An address that no test uses.
     let other = Ipv4Addr::from(u32::from(number) + (64 << 16)).to_string();
     machine.refused(
         &format!("portal add tank --nbd {other}:10809"),
@@ -206,8 +207,7 @@ fn a_frozen_server_fails_the_monitor_in_time_and_is_killed_by_stop() {
     head.ok("start");
 }
 
-/// An open file of the server, as a request to it that the kernel still works on keeps it: here it is held by this
-/// process.
+/// An open file of the server, which stands for an active request in the kernel: this process holds it.
 fn remains_of(pid: &str, disk: &Path) -> std::os::fd::OwnedFd {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
     let is_disk = |entry: &std::fs::DirEntry| {
@@ -250,7 +250,7 @@ fn a_killed_server_is_not_stopped_while_the_kernel_works_on_its_requests() {
             freeze(&pid);
         } else {
             signal(&pid, "-KILL");
-            // Off the list meanwhile: the server had it all the same.
+            // Removed from the list in between: the server had it all the same.
             head.describe(&[head.machine.path("a")]);
         }
         head.is_not_released("stop", "/b");
@@ -291,7 +291,7 @@ fn a_lock_of_another_head_on_the_same_kernel_is_not_taken_for_remains() {
     });
     let stop = head.agent_with("stop", &shared);
     assert!(stop.status.success());
-    // Two machines: whoever has it locked runs here.
+    // Two hosts: the process with the lock runs here.
     head.is_not_released("stop", "");
     assert_eq!(server.stop(), 0, "{}", head.machine.log());
     head.ok("stop");
@@ -308,7 +308,7 @@ fn a_server_started_by_hand_is_known_watched_and_stopped() {
     assert_eq!(server.wait(), 0, "{}", head.machine.log());
     assert_eq!(head.pool_state(), "exported");
 
-    // Nobody has seen this one before it stops to answer.
+    // A server that was never monitored before it hangs.
     let server = head.machine.serve("");
     freeze(server.child.id());
     assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
@@ -376,7 +376,7 @@ impl Head {
     }
 }
 
-/// The disks stand still in the middle of the import: clients and addresses are there before.
+/// The disks stall during the import: clients and addresses are there before.
 #[test]
 fn clients_that_come_while_the_pool_is_opened_wait_and_are_served() {
     let head = Head::new();
@@ -415,7 +415,7 @@ fn an_import_that_fails_takes_the_addresses_away_again() {
     let output = head.start_with_faults().output().expect("the agent runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(OCF_ERR_GENERIC), "{said}");
-    // Set and taken away, or what was tried: not a step is left out.
+    // Set and removed, or attempted: no step is omitted.
     assert!(said.contains("addresses "), "{said}");
     assert!(said.contains("withdraw "), "{said}");
     head.is_at_rest("after an import that failed");
@@ -424,7 +424,7 @@ fn an_import_that_fails_takes_the_addresses_away_again() {
     head.ok("start");
 }
 
-/// What Pacemaker says of a head that was fenced, or is merely gone.
+/// Pacemaker's state of a head that was fenced, or is merely gone.
 fn node_state(name: &str) -> String {
     format!(
         "<node_state id=\"1\" uname=\"{name}\" in_ccm=\"false\" crmd=\"offline\" \
@@ -464,7 +464,7 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
     head.ok("monitor");
 }
 
-/// What the agent says before each of its steps, with RUST_LOG=debug.
+/// The agent's prefix of each step, with RUST_LOG=debug.
 const STEP_MARK: &str = "action=";
 /// Steps of an operation: the agent has fewer than that.
 const STEPS_MAX: usize = 20;
@@ -485,7 +485,7 @@ impl Head {
         is_reached
     }
 
-    /// Processes of this head whose command line has these words.
+    /// Counts the processes of this head with these words in the command line.
     fn processes(&self, words: &str) -> usize {
         let run = self.machine.path("run");
         let run = run.to_string_lossy();
@@ -497,7 +497,7 @@ impl Head {
             .count()
     }
 
-    /// Whether this machine has the pool's address, and how often.
+    /// Counts the occurrences of the pool's address on this host.
     fn address_count(&self) -> usize {
         let shown = Command::new("ip")
             .args(["-o", "addr", "show", "to", &self.address])
@@ -515,7 +515,7 @@ impl Head {
             Some(OCF_NOT_RUNNING),
             "{when}: {said}"
         );
-        // A stop waits for the export only; the kernel takes the process's memory back after it.
+        // A stop waits for the export only; the kernel frees the process's memory afterwards.
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.processes("pool-server") > 0 {
             assert!(Instant::now() < deadline, "{when}: a server is left");
@@ -528,7 +528,8 @@ impl Head {
     fn is_served_once(&self, when: &str, addresses: usize) {
         assert_eq!(self.agent("monitor"), OCF_SUCCESS, "{when}");
         assert_eq!(self.greeting().as_ref(), Some(b"NBDMAGIC"), "{when}");
-        // One that an agent did not live to note ends by itself, and opens nothing until then.
+        // A server whose agent died before it was noted exits by itself, and opens nothing until
+        // then.
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.processes("pool-server") > 1 {
             assert!(Instant::now() < deadline, "{when}: two servers");
@@ -553,7 +554,7 @@ fn an_agent_that_is_killed_at_any_step_of_a_start_leaves_nothing_doubled() {
             assert!(step > 4, "the agent says what it does");
             return;
         }
-        // What Pacemaker does after a start that failed: a stop, whose success it relies on.
+        // Pacemaker's action after a failed start: a stop, and it relies on its success.
         head.ok("stop");
         head.is_at_rest(&when);
         // And by hand: once more.
@@ -581,8 +582,8 @@ fn an_agent_that_is_killed_at_any_step_of_a_stop_is_finished_by_the_next() {
     panic!("a stop of more than {STEPS_MAX} steps");
 }
 
-/// An agent that dies in the moment between a server's birth and the note of it: that server is
-/// found by nobody, so it must not open the pool.
+/// An agent that dies between the start of a server and the note of it: that server cannot be
+/// found, so it must not open the pool.
 #[test]
 fn a_server_that_its_agent_has_not_noted_opens_nothing() {
     let head = Head::new();

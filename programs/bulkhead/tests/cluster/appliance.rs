@@ -1,4 +1,4 @@
-//! `bulkhead appliance` from outside: the examples, broken files, and, where this machine lets us,
+//! `bulkhead appliance` from outside: the examples, broken files, and, where this host permits it,
 //! a plan that is applied to a head in a mount namespace of its own.
 
 use std::io::{BufRead, BufReader, Write};
@@ -185,8 +185,8 @@ fn a_head_that_is_reached_is_asked_and_what_it_lacks_is_found() {
     }
 }
 
-/// What no script finds out: what OpenZFS on a head can do, what the pools on its disks need of it,
-/// and how long the head stands still.
+/// Facts that no script can gather: the features of a head's OpenZFS, those that the pools on its
+/// disks need, and the stalls of the head.
 #[test]
 fn a_head_with_the_program_tells_features_and_stalls() {
     let machine = Machine::with_disks(&["a.img"]);
@@ -275,7 +275,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// Everything that is written goes to a tmpfs that dies with the process.
+/// All writes go to a tmpfs that disappears with the process.
 const PREPARE: &str = r#"
 set -e
 mount --make-rprivate /
@@ -297,13 +297,13 @@ echo ready
 exec sleep 1000
 "#;
 
-/// Stands in for what would need a running Corosync.
+/// Replaces a command that would need a running Corosync.
 fn stand_in(folder: &Path, name: &str, script: &str) {
     program(&folder.join(name), script);
 }
 
 impl Namespaces {
-    /// `None` where this machine has no namespaces or no Pacemaker for us.
+    /// `None` on a host without namespaces or without Pacemaker.
     fn enter(machine: &Machine) -> Option<Self> {
         let folder = machine.directory.path();
         let bin = machine.path("bin");
@@ -424,7 +424,7 @@ fn a_plan_is_applied_once_and_the_next_one_is_empty() {
     );
 }
 
-/// Its clients by an address that goes have to leave first, unless somebody says otherwise.
+/// Clients at a removed address must disconnect first, unless the operator overrides that.
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
 fn apply_has_a_server_that_runs_listen_where_the_file_says() {

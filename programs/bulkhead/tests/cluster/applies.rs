@@ -9,7 +9,7 @@ use super::lab::{PATIENCE, Place, shell, told};
 const TIMEOUTS: &str =
     "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]";
 
-/// An example for a busy machine whose heads have little memory.
+/// An example for a busy host with heads of little memory.
 fn edited(example: &str) -> String {
     let text = example.replace("[quorum]", TIMEOUTS);
     text.replace("arc = \"32G\"", "arc = \"1G\"")
@@ -26,7 +26,7 @@ fn apply(place: &Place, head: &str, program: &str, text: &str) -> Output {
 fn applied(place: &Place, head: &str, text: &str) -> String {
     let output = apply(place, head, "bulkhead", text);
     assert!(output.status.success(), "{}", told(&output));
-    // What was done is all that was to be done.
+    // A second run finds no further changes.
     let again = apply(place, head, "bulkhead", text);
     let said = told(&again);
     assert!(
@@ -36,7 +36,7 @@ fn applied(place: &Place, head: &str, text: &str) -> String {
     told(&output)
 }
 
-/// The command is refused, and each of `parts` is in what it prints.
+/// The command is refused, and its output contains each of `parts`.
 fn refused(output: &Output, parts: &[&str]) {
     let said = told(output);
     assert!(!output.status.success(), "{said}");
@@ -45,7 +45,7 @@ fn refused(output: &Output, parts: &[&str]) {
     }
 }
 
-/// Every head is on, and none was powered off since it booted: what is decided now is decided within some seconds.
+/// Every head is on, and none was powered off since it booted. Pacemaker decides on that within seconds.
 fn assert_all_on(place: &Place) {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(12) {
@@ -126,7 +126,7 @@ fn a_pool_under_the_cluster_is_neither_destroyed_nor_exported_nor_moved_where_it
     );
     assert_all_on(&place);
 
-    // An address that Pacemaker knows by a probe, because the pool itself set it.
+    // An address that Pacemaker has found by a probe, because the pool itself set it.
     let refresh = "crm_resource --refresh --resource address-10.77.1.100 && crm_resource --wait";
     shell(&place, "left", refresh);
     let line = "    { network = \"storage-a\", address = \"10.77.1.100\" },\n";
@@ -160,7 +160,7 @@ fn a_pool_under_the_cluster_is_neither_destroyed_nor_exported_nor_moved_where_it
     place.assert_empty();
 }
 
-/// What the device of a head was started with, and its state, by the process that its pid file names.
+/// Returns the start options of a head's device, and its state, for the process in its pid file.
 fn device(place: &Place, head: &str) -> String {
     let script = "pid=$(cat /run/corosync-qdevice/corosync-qdevice.pid) && [ \"$(pgrep -ox corosync-qdevic)\" = $pid ] && \
                   tr '\\0' '\\n' </proc/$pid/environ | grep ^BULKHEAD_WITNESS_SETTINGS= && \

@@ -1,5 +1,5 @@
-//! Commands on a head that does not serve a pool: they open none that the cluster may start at the same moment, and
-//! those that only look write nothing.
+//! Commands on a head that does not serve a pool: they open no pool that the cluster may start concurrently, and
+//! read-only commands write nothing.
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ fn a_look_at_a_pool_without_a_server_changes_no_byte_on_its_disks() {
     assert!(bytes(&machine) != before);
 }
 
-/// The command on a head whose appliance file has the pool, and whose Pacemaker says `resource` of it.
+/// Returns the command on a head with the pool in its appliance file, where Pacemaker reports `resource` for it.
 fn on_a_head(machine: &Machine, words: &str, resource: &str) -> Command {
     machine.describe("127.0.0.1", &["a", "b"].map(|disk| machine.path(disk)));
     let mut command = machine.command(words);

@@ -9,7 +9,7 @@ use super::lab::{PATIENCE, Place, shell};
 const BOOT_WAIT: Duration = Duration::from_secs(25);
 /// By how much later the links of the other head come up: longer than a head needs to power it off.
 const LATER: Duration = Duration::from_secs(15);
-/// What a head and its cluster take to boot and to serve a pool, without the wait. A busy machine is slow.
+/// The time in which a head and its cluster boot and serve a pool, without the wait. A busy host is slow.
 const START_MAX: Duration = Duration::from_secs(45);
 
 fn file() -> String {
@@ -28,7 +28,7 @@ fn power_off_all(place: &Place) {
     });
 }
 
-/// Power-offs that a head has asked for since it booted.
+/// Counts the power-offs that a head has requested since it booted.
 fn power_offs(place: &Place, head: &str) -> usize {
     let history = place.ok(&format!(
         "exec {head} -- stonith_admin --history * --output-as xml"
@@ -36,7 +36,7 @@ fn power_offs(place: &Place, head: &str) -> usize {
     history.matches("<fence_event").count()
 }
 
-/// Waits until the pool is served, and returns how long that took.
+/// Waits until the pool is served, and returns the time that it took.
 fn served(place: &Place, by: &str) -> Duration {
     let begin = Instant::now();
     let part = format!("pool tank: served by {by}");

@@ -1,4 +1,4 @@
-//! `bulkhead drill` as scripts use it. What the drills themselves find is judged by `make drill`.
+//! `bulkhead drill` as scripts use it. `make drill` runs the drills themselves.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ fn a_machine_that_cannot_run_a_lab_says_what_it_lacks() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(folder.path(), open).expect("permissions");
-    // A copy: others may not look into the folder of the build.
+    // A copy: other users have no access to the build directory.
     let program = folder.path().join("bulkhead");
     std::fs::copy(BULKHEAD, &program).expect("copied");
     let mut command = match rustix::process::geteuid().is_root() {

@@ -1,6 +1,6 @@
-//! `bulkhead lab` from outside, with the real Corosync, Pacemaker and fence agents: it comes up, its BMCs
-//! power heads off and on, and nothing of it is left afterwards, however it ended. Where this machine cannot
-//! run a lab, the tests say what it lacks and are skipped.
+//! `bulkhead lab` from outside, with the real Corosync, Pacemaker and fence agents: it starts, its BMCs power heads off
+//! and on, and nothing of it is left afterwards, whatever stopped it. Where this host cannot run a lab, the tests
+//! report the reason and are skipped.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What `lab up` ends with on a machine that cannot.
+/// Exit code of `lab up` on a host that cannot run one.
 pub(super) const EXIT_INCAPABLE: i32 = 15;
 const EXIT_ERRORS: i32 = 12;
-/// What shells report for a program that was interrupted.
+/// Exit code that shells report for an interrupted process.
 const EXIT_INTERRUPTED: i32 = 130;
 const EXIT_NOT_FOUND: i32 = 3;
 const EXIT_EXISTS: i32 = 4;
 const EXIT_UNAVAILABLE: i32 = 8;
-/// Nothing here waits longer for anything.
+/// Upper bound of every wait here.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A folder for labs, in which none is left at the end of a test.
+/// A directory for labs, in which none is left when a test is done.
 pub(super) struct Place {
     folder: tempfile::TempDir,
 }
@@ -56,7 +56,7 @@ impl Place {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// A pair whose heads tolerate the stalls of a busy machine.
+    /// A pair with heads that tolerate the stalls of a busy host.
     fn file(&self) -> PathBuf {
         let path = self.path().join("pair.toml");
         let text = include_str!("../../../../examples/pair.toml").replace(
@@ -67,7 +67,7 @@ impl Place {
         path
     }
 
-    /// Begins a lab of this text of an appliance file; false where this machine cannot, which is reported.
+    /// Starts a lab of this text of an appliance file; false where this host cannot, which is reported.
     pub(super) fn up_as(&self, text: &str, words: &str) -> bool {
         let path = self.path().join("pair.toml");
         std::fs::write(&path, text).expect("written");
@@ -80,7 +80,7 @@ impl Place {
         true
     }
 
-    /// Begins a lab; none where this machine cannot, which is said.
+    /// Starts a lab; none where this host cannot, which is reported.
     fn up(&self, words: &str) -> Option<String> {
         let output = self.run(&format!("up {} {words}", self.file().display()));
         if output.status.code() == Some(EXIT_INCAPABLE) {
@@ -102,7 +102,7 @@ impl Place {
             .spawn();
         let mut child = child.expect("bulkhead runs");
         let mut stdin = child.stdin.take().expect("a pipe");
-        // A shell that does not read says why by its exit code.
+        // A shell that does not read reports the reason by its exit code.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         child.wait_with_output().expect("it ends")
@@ -124,7 +124,8 @@ impl Place {
         }
     }
 
-    /// Processes of this machine, in whatever namespace, that were started for a lab in this place.
+    /// Returns the processes of this host, in any namespace, that were started for a lab in this
+    /// directory.
     fn processes(&self) -> Vec<String> {
         let folder = self.path().to_string_lossy().into_owned();
         let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -153,7 +154,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // After a test that failed: nothing must stay on the machine.
+        // Cleans up after a failed test.
         let _ = self.run("down");
     }
 }
@@ -162,12 +163,12 @@ pub(super) fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Says why a test is skipped, also where the output of tests is kept back.
+/// Reports why a test is skipped, even where the output of tests is captured.
 pub(super) fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// Interfaces of this machine, which labs must not touch.
+/// Returns the interfaces of this host, which labs must not change.
 fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net")
         .expect("interfaces")
@@ -188,7 +189,7 @@ fn an_interrupted_lab_leaves_nothing_behind() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("bulkhead runs");
-    // The first word of progress about a pool says that its machines run.
+    // The first progress report about a pool means that its nodes run.
     let mut said = String::new();
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
     while !said.contains("create the pool") {
@@ -254,8 +255,8 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
     assert_eq!(interfaces(), before);
 }
 
-/// A head was fenced and came back, and has the pool again; its Pacemaker ends in order while the server lives on.
-/// The fence of before must not prove that the head is off.
+/// A head was fenced, rejoined, and has the pool again; its Pacemaker stops in order while the server still runs. The
+/// old fence must not prove that the head is off.
 #[test]
 fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
     let place = Place::new();
@@ -271,7 +272,7 @@ fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
     place.ok("exec right -- crm_attribute --name maintenance-mode --update true");
     place.ok("exec left -- systemctl stop pacemaker");
     place.ok("exec left -- systemctl stop corosync");
-    // As Pacemaker here says of a fenced head, too.
+    // The same state as Pacemaker has for a fenced head.
     let node = "exec right -- cibadmin --query --xpath //node_state[@uname='left']";
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -298,12 +299,12 @@ fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
     place.assert_empty();
 }
 
-/// What `bulkhead` says on a head.
+/// Returns the output of `bulkhead` on a head.
 pub(super) fn bulkhead_on(place: &Place, head: &str, words: &str) -> String {
     place.ok(&format!("exec {head} -- bulkhead {words}"))
 }
 
-/// Asks on a head until the answer has `part`.
+/// Repeats the command on a head until its output contains `part`.
 fn says(place: &Place, head: &str, words: &str, part: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -334,7 +335,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     bulkhead_on(&place, "left", &create);
     bulkhead_on(&place, "left", "nbd export tank/e --name e");
 
-    // The other head has no such key, so that nobody moves the pool there by mistake.
+    // The other head has no such key, so that the pool is not moved there by mistake.
     let refused = place.shell("left", "exec bulkhead pool move tank right 2>&1", "");
     let words = told(&refused);
     assert_eq!(refused.status.code(), Some(6), "{words}");
@@ -342,7 +343,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
         assert!(words.contains(word), "{word}: {words}");
     }
 
-    // Whoever wants it nevertheless gets everything else served there, and is told.
+    // An operator can override this: all other volumes are served there, with a warning.
     bulkhead_on(&place, "left", "pool move tank right --without-keys");
     let missing = format!("the key of tank/e is missing: {KEY}");
     says(&place, "right", "pool events tank", &missing);
@@ -355,7 +356,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     lay_down("right");
     bulkhead_on(&place, "right", "volume key load tank/e");
 
-    // With the key on both heads nobody has to do anything, also when the power fails.
+    // With the key on both heads no action is needed, even after a power loss.
     bulkhead_on(&place, "right", "pool move tank left");
     let is_loaded = |head: &str| {
         says(
@@ -373,7 +374,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     place.assert_empty();
 }
 
-/// What the pool serves besides, in the file.
+/// Further services of the pool, in the file.
 const SERVICES: &str = r#"
 [pools.tank.nbd_tls]
 certificate_file = "/etc/bulkhead/nbd/cert.pem"
@@ -383,7 +384,7 @@ key_file = "/etc/bulkhead/nbd/key.pem"
 address = "10.77.1.100"
 "#;
 
-/// A shell on a machine that must succeed; what it printed.
+/// Runs a shell on a node, which must succeed, and returns its output.
 pub(super) fn shell(place: &Place, who: &str, script: &str) -> String {
     let output = place.shell(who, script, "");
     assert!(output.status.success(), "{script}: {}", told(&output));
@@ -398,8 +399,8 @@ fn fingerprint(said: &str) -> String {
         .to_owned()
 }
 
-/// A volume behind TLS, a target with a secret, and a copy from elsewhere, on a pair whose key becomes another
-/// one before its other head takes over.
+/// A volume behind TLS, a target with a secret, and a copy from another pool, on a pair with a rotated key before its
+/// other head takes over.
 #[test]
 fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover() {
     const TARGET: &str = "iqn.2026-01.org.example:tank";
@@ -441,7 +442,7 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
     let clear = place.shell("client", "nbdinfo --size nbd://10.77.1.100/v", "");
     assert!(!clear.status.success(), "in the clear: {}", told(&clear));
 
-    // Into the pair, from a pool on the client's machine.
+    // Into the pair, from a pool on the client.
     let there = fingerprint(&bulkhead_on(
         &place,
         "left",
@@ -481,7 +482,7 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
     );
     shell(&place, "client", &format!("{source} replicate run src/v"));
 
-    // Another key, without a moment in which the heads do not see each other.
+    // The key is rotated without a split of the heads.
     let members = "corosync-quorumtool -s | grep -c 'Flags:.*Quorate'; crm_mon -1 | grep Online";
     let before = shell(&place, "left", members);
     let key = "sha256sum </etc/corosync/authkey";
@@ -513,7 +514,7 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
         shell(&place, head, "rm /var/lib/bulkhead/seal-keys/authkey-*");
     }
 
-    // The other head joins anew with the new key, takes over, and reads everything.
+    // The other head rejoins with the new key, takes over, and can read all secrets.
     let again = "systemctl stop pacemaker.service; systemctl stop corosync.service; \
                  systemctl start corosync.service && systemctl start pacemaker.service";
     shell(&place, "right", again);
@@ -584,7 +585,7 @@ fn a_witness_with_certificates_has_a_vote() {
     assert!(output.status.success(), "{}", told(&output));
     let deadline = Instant::now() + PATIENCE;
     loop {
-        // Ends with 1 while there is no quorum.
+        // Exits with 1 while there is no quorum.
         let votes = told(&place.run("exec right -- corosync-quorumtool -s"));
         if votes.contains("Total votes:      3") && votes.contains("A,V,NMW") {
             break;
@@ -612,7 +613,7 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
         skip(&told(&first));
         return;
     }
-    // The first process itself: everything dies with it.
+    // The first process itself: the whole lab dies with it.
     let document: serde_json::Value =
         serde_json::from_str(&place.ok("status --json")).expect("JSON");
     let pid = document["first_pid"]
@@ -654,7 +655,7 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
 #[test]
 fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
     let place = Place::new();
-    // A program of the machine that takes its time, wherever the lab calls it.
+    // A slow replacement of one of the host's commands, wherever the lab runs it.
     let programs = place.path().join("programs");
     std::fs::create_dir(&programs).expect("a folder");
     let begun = programs.join("begun");
@@ -690,7 +691,7 @@ fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
 #[test]
 fn a_machine_that_cannot_is_told_what_it_lacks() {
     let place = Place::new();
-    // A machine without resource agents, for whoever may make one.
+    // A host without resource agents.
     let file = place.file();
     let script = format!(
         "mount -t tmpfs tmpfs /usr/lib/ocf/resource.d || exit 99; exec {} lab up {}",
@@ -735,7 +736,8 @@ fn a_file_with_mistakes_is_refused_before_anything_is_begun() {
     place.assert_empty();
 }
 
-/// Each head has its disks, and the third machine remembers. Pools on such disks are not made by a lab yet.
+/// Each head has its disks, and the third node is a member of the record. A lab does not create pools on such disks
+/// yet.
 #[test]
 fn heads_have_disks_of_their_own_and_the_witness_knows_them() {
     let place = Place::new();
@@ -759,11 +761,11 @@ fn heads_have_disks_of_their_own_and_the_witness_knows_them() {
         );
         String::from_utf8(output.stdout).expect("text")
     };
-    // The same place on both heads, another disk.
+    // The same path on both heads, but different disks.
     let disks = "ls /dev/disk/by-id";
     assert!(said("left", disks).contains("0025385100000001"));
     assert!(!said("right", disks).contains("0025385100000001"));
-    // Who remembers has the key of which the heads' files tell.
+    // The witness has the key that the heads' files name.
     let identity = said("witness", "bulkhead-witness identity");
     let legs = said("right", "cat /etc/bulkhead/legs.toml");
     assert!(

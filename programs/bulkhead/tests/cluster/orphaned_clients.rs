@@ -1,5 +1,5 @@
-//! Clients that wait for an answer while their server goes away with its addresses: a stop says nothing that
-//! would send them off too early, and the next owner ends their connections at once.
+//! Clients that are blocked on a response while their server exits with its addresses: a stop sends nothing that would
+//! disconnect them too early, and the next owner resets their connections at once.
 
 #![forbid(unsafe_code)]
 
@@ -19,14 +19,15 @@ const ADDRESSES: [(&str, &str); 2] = [
     ("10.77.1.100/24", "10.77.1.100"),
     ("fd77::100/64", "fd77::100"),
 ];
-/// How long nothing is listened for. A longer stall of the machine hides a fault and makes none.
+/// How long the test checks that no packet arrives. A longer stall of the host hides a fault and
+/// causes none.
 const SILENCE: Duration = Duration::from_millis(700);
 
-/// A network namespace; it lives as long as this, or a process in it.
+/// A network namespace; it exists as long as this value, or a process in it.
 struct Network(File);
 
 impl Network {
-    /// `None` where this machine allows none.
+    /// `None` where this host permits none.
     fn new() -> Option<Self> {
         let made = std::thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).ok()?;
@@ -116,7 +117,7 @@ impl Scene {
         }
     }
 
-    /// Clients over both families that have had an answer, and have nothing more to say.
+    /// Opens connections over both families that have received a response, and are idle.
     fn connect(&self) -> Vec<TcpStream> {
         let connect = |address: &str| {
             let mut stream = None;
@@ -135,7 +136,7 @@ impl Scene {
             .enter(|| ADDRESSES.map(|(_, address)| connect(address)).into())
     }
 
-    /// What an agent asks before it takes the addresses away.
+    /// The agent's request before it removes the addresses.
     fn settle(&self) {
         let socket = self.machine.path("run").join("tank.sock");
         let mut server = control::Client::connect(&socket).expect("a server");
@@ -195,7 +196,7 @@ fn clients_of_a_head_that_lost_its_power_are_reset_by_the_next_owner() {
     scene.connect();
 }
 
-/// Where the addresses stay, the end of the server is what tells its clients.
+/// Where the addresses stay, the exit of the server closes the connections of its clients.
 #[test]
 fn clients_of_a_server_that_is_stopped_for_good_hear_of_it() {
     let Some(scene) = Scene::new() else { return };

@@ -1,5 +1,5 @@
-//! A server that lost its pool, or may have: it writes nothing more, tells no client an error, and
-//! ends.
+//! A server that lost its pool, or may have: it writes nothing more, sends no client an error, and
+//! exits.
 
 use std::fs::File;
 use std::io::{Error, Write};
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 /// Exit code of a server that lost its pool.
 const LOST: i32 = 8;
-/// Longer than a server that runs ever looks away from the clock.
+/// Longer than the interval at which a running server checks the clock.
 const FROZEN_FOR: Duration = Duration::from_millis(1_500);
 const EIO: i32 = 5;
 
@@ -22,12 +22,12 @@ fn signal(server: &crate::common::ServerProcess, signal: Signal) {
     kill(pid, signal).expect("it lives");
 }
 
-/// The session broke; nobody was told that a command failed.
+/// The session broke; no client received an error for a command.
 fn session_was_dropped(error: &Error) {
     assert_ne!(error.raw_os_error(), Some(EIO), "{error}");
 }
 
-/// What reservations do on a disk, here at the hands of the fault driver.
+/// Simulates reservations on a disk with the fault driver.
 #[test]
 fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error() {
     let machine = Machine::with_exported_volume();
@@ -82,7 +82,7 @@ fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The owner is another machine, where locks do not reach, and may go on writing.
+/// The owner is another host, where locks have no effect, and may continue to write.
 #[test]
 fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
     const IN_USE: i32 = 5;
@@ -107,7 +107,7 @@ fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
             .json()[0]["name"],
         "tank/v"
     );
-    // The owner itself knows that the process that used them is gone.
+    // The owner itself can verify that the process that used them is gone.
     machine.serve("--host-id 00000001").kill();
     machine.ok("pool create new mirror a b --overwrite-old-labels --host-id 00000001");
 }
@@ -128,7 +128,8 @@ fn freeze_at_rest(machine: &Machine, server: &crate::common::ServerProcess) -> I
     Instant::now()
 }
 
-/// Another machine, where locks do not reach, takes the pool; what is on the disks then.
+/// Another host, where locks have no effect, imports the pool; returns the contents of the disks
+/// then.
 fn taken_by_another(machine: &Machine) -> [Vec<u8>; 2] {
     let other = Machine::with_disks(&[]);
     for disk in DISKS {
@@ -145,7 +146,7 @@ fn taken_by_another(machine: &Machine) -> [Vec<u8>; 2] {
     taken
 }
 
-/// What is cached here may have been overwritten there: nobody is told of it any more.
+/// Cached data here may have been overwritten there: no client may receive it any more.
 #[test]
 fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
     let machine = Machine::with_exported_volume();
@@ -157,7 +158,7 @@ fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
     let frozen = freeze_at_rest(&machine, &server);
     let _taken = taken_by_another(&machine);
     std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
-    // Asked while it is frozen: nothing in it can be quicker than the answer.
+    // Sent while it is frozen: no check in it can be faster than the response.
     client.ask_to_read(0, 4096).expect("the socket takes it");
     signal(&server, Signal::SIGCONT);
     let answered = client.data(4096).map(|data| data.len());
@@ -166,7 +167,7 @@ fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
     assert_eq!(server.wait(), LOST, "{}", machine.log());
 }
 
-/// Another machine, where locks do not reach, has taken the pool meanwhile.
+/// Another host, where locks have no effect, has imported the pool in between.
 #[test]
 fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
     let machine = Machine::with_exported_volume();
@@ -188,7 +189,7 @@ fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
     }
 }
 
-/// Nobody could leave a sign of life on these disks: another head may take the pool for abandoned.
+/// No owner could write an MMP block to these disks: another head may consider the pool abandoned.
 #[test]
 fn a_server_that_can_leave_no_sign_of_life_gives_the_pool_up_and_the_next_start_finds_it_whole() {
     let machine = Machine::with_exported_volume();

@@ -1,5 +1,6 @@
-//! Portals of iSCSI and addresses of NBD come and go under a server that runs: clients by the others notice nothing,
-//! and what fails changes nothing. Stock clients judge; one that is not installed is said to be, and its part passes.
+//! Portals of iSCSI and addresses of NBD are added and removed while a server runs: clients of other portals notice
+//! nothing, and a failed change has no effect. Stock clients verify it; one that is not installed is reported, and its
+//! part passes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,7 +27,7 @@ fn unit(portal: &str) -> String {
     format!("iscsi://{portal}/{TARGET}/0")
 }
 
-/// Where the server listens, as `portal list` says it.
+/// Returns the addresses of the server from `portal list`.
 fn listed(machine: &Machine) -> Vec<String> {
     let list = machine.ok("portal list tank --json").json();
     let all = list.as_array().expect("a list").iter();
@@ -68,7 +69,7 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// Writes and reads back over `unit` until `stop`, one round after the other; what went wrong.
+/// Writes and reads back over `unit` until `stop`, round after round; returns the errors.
 fn keep_writing(unit: &str, stop: &AtomicBool, rounds: &AtomicUsize) -> Vec<String> {
     let mut client = Command::new("qemu-io")
         .args(["-f", "raw", "-t", "none", unit])
@@ -149,7 +150,7 @@ fn a_client_logs_in_by_a_new_portal_while_another_goes_on_by_the_old_one() {
         machine.ok(&format!("portal remove tank --iscsi {new},7"));
         assert!(!try_run("iscsi-inq", &[&unit(&new)]).status.success());
         assert!(TcpStream::connect(&new).is_err(), "nobody listens there");
-        // The last portal, and somebody came in by it.
+        // The last portal, with a client connected to it.
         machine.refused(
             &format!("portal remove tank --iscsi {old}"),
             5,
@@ -305,7 +306,7 @@ fn changes_at_a_time_do_not_cross() {
     machine.refused("portal list tank", 7, "no server of pool tank runs");
 }
 
-/// Long after it has given up what it does not need.
+/// Long after it has dropped its unneeded privileges.
 #[test]
 fn a_confined_server_still_takes_low_ports_where_it_may() {
     let machine = machine();

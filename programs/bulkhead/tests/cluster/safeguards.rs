@@ -1,5 +1,5 @@
-//! What a takeover depends on is watched at each head, with the real Corosync, Pacemaker and fence agents: the vote of the
-//! witness, fence devices, quorum, and a power-off that no device confirms.
+//! The preconditions of a takeover are monitored at each head, with the real Corosync, Pacemaker and fence agents: the
+//! vote of the witness, fence devices, quorum, and a power-off that no device confirms.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::lab::{PATIENCE, Place, shell};
 
-/// The witness's program, as a lab starts it. One that was ended by a signal is not started again there.
+/// The witness's command line, as a lab starts it. The lab does not restart one that was killed by a signal.
 const QNETD: &str =
     "corosync-qnetd -f -s req -p 5403 -S heartbeat_interval_min=100 </dev/null >/dev/null 2>&1 &";
 
@@ -22,13 +22,13 @@ fn file() -> String {
     )
 }
 
-/// What a head reports over its API.
+/// Returns a head's overview from its API.
 fn overview(place: &Place, head: &str) -> Value {
     let ask = "curl -sk -H \"Authorization: Bearer $(cat /run/token)\" https://127.0.0.1:7443/api/v1/overview";
     serde_json::from_str(&shell(place, head, ask)).expect("JSON")
 }
 
-/// The alert about `about` whose sentence has `part`, as soon as the head reports it.
+/// Returns the alert about `about` with `part` in its sentence, as soon as the head reports it.
 fn alert(place: &Place, head: &str, about: &str, part: &str) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -89,7 +89,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
         );
     }
 
-    // The witness's program dies. Both heads go on, and say what the next loss would do.
+    // The witness's process dies. Both heads continue, and warn of the effect of a further loss.
     shell(&place, "witness", "pkill corosync-qnetd");
     for head in ["left", "right"] {
         let lost = alert(&place, head, "witness", "has no vote at left, right");

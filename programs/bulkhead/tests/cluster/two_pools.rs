@@ -1,5 +1,5 @@
-//! Two pools served on one machine: lists cover both, what names something finds its pool, and a wrong name is
-//! answered with the right ones.
+//! Two pools served on one host: lists cover both, the name of an object selects its pool, and the error for a wrong
+//! name lists the right ones.
 
 use crate::common::{Machine, ServerProcess};
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn lists_cover_all_pools_and_names_find_their_own() {
         0
     );
 
-    // One of them, said either way.
+    // One of them, named in either way.
     for words in [
         "volume list attic",
         "volume list --pool attic",
@@ -91,7 +91,7 @@ fn lists_cover_all_pools_and_names_find_their_own() {
         "no pool of attic tank has a target",
     );
 
-    // What makes something has to be told where, with an option that the verb knows.
+    // A verb that creates an object needs its pool, by an option of the verb.
     let create = "target create iqn.2026-01.org.example:new";
     machine.refused(create, 2, "with --pool");
     machine.ok(&format!("{create} --pool attic"));
@@ -127,7 +127,7 @@ fn a_wrong_pool_name_is_answered_with_the_right_ones() {
     machine.refused("volume create tank/w --size 8MB", 2, "write 8M");
 }
 
-/// What a command printed, as if no line had been too long.
+/// Returns the output of a command, with its wrapped lines joined.
 fn flowing(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")
@@ -141,7 +141,7 @@ fn text<'a>(value: &'a Value, path: &str) -> &'a str {
 fn a_pool_whose_server_was_killed_is_listed_as_not_served_with_what_to_do() {
     let (machine, [tank, attic]) = machine();
     tank.kill();
-    // What clients connected to is no pool.
+    // The socket of clients is no pool.
     let clients = std::os::unix::net::UnixListener::bind(machine.path("run/clients.sock"));
     drop(clients.expect("a socket"));
     let said = flowing(&machine.ok("status").out);
@@ -269,7 +269,7 @@ fn a_port_that_another_pools_server_has_is_told_with_that_pool_and_the_option() 
     for part in ["the server of pool tank", "--iscsi ADDRESS:PORT", &instead] {
         machine.refused(&serve, 5, part);
     }
-    // What is in the way has another address, and another protocol.
+    // The conflicting listener has another address, and another protocol.
     let port = portal.rsplit_once(':').expect("a port").1;
     let serve = format!("pool-server attic --no-iscsi --nbd 0.0.0.0:{port}");
     machine.refused(&serve, 5, &instead);
@@ -292,7 +292,7 @@ fn a_pool_that_is_exported_after_its_server_was_killed_is_not_missed() {
     assert_eq!(attic.stop(), 0, "{}", machine.log());
 }
 
-/// Half of it is on this machine, and nobody has missed it: no list of what is served fails for that.
+/// Half of it is on this host, and it is not in use: no list of served pools fails for that.
 #[test]
 fn a_pool_without_a_server_that_cannot_be_read_fails_no_list_of_the_others() {
     let machine = Machine::with_disks(&["a", "b", "c"]);
@@ -315,7 +315,7 @@ fn a_pool_without_a_server_that_cannot_be_read_fails_no_list_of_the_others() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
-/// It has a socket and a lock, and never answers.
+/// It has a socket and a lock, and never responds.
 #[test]
 fn a_server_that_stands_still_keeps_nothing_from_being_told_of_the_others() {
     let (machine, [tank, attic]) = machine();
@@ -345,7 +345,7 @@ fn a_server_that_stands_still_keeps_nothing_from_being_told_of_the_others() {
     }
 }
 
-/// The cluster starts its pools itself: a server that a person starts beside it is one too many.
+/// The cluster starts its pools itself: a server that a user starts in addition would conflict.
 #[test]
 fn a_pool_of_the_cluster_whose_server_was_killed_is_left_to_the_cluster() {
     let (machine, [tank, attic]) = machine();

@@ -10,7 +10,7 @@ pub const MIB: usize = 1 << 20;
 /// Contents of the volume that travels, in bytes.
 pub const SIZE: usize = 24 * MIB;
 
-/// A machine that serves an NBD export of `tank/v`.
+/// A host that serves an NBD export of `tank/v`.
 pub struct Head {
     pub machine: Machine,
     pub server: ServerProcess,
@@ -24,7 +24,7 @@ impl Head {
 
     pub fn with_options(options: &str) -> Self {
         let machine = Machine::with_exported_volume();
-        // Whoever takes over has it, too.
+        // The next owner has it, too.
         std::fs::write(machine.path("authkey"), [7; 128]).expect("written");
         let server = machine.serve(options);
         Self {
@@ -48,7 +48,7 @@ impl Head {
         }
     }
 
-    /// The server is killed, and another head, which knows only the disks and the cluster's key, takes the pool over.
+    /// The server is killed, and another head, with only the disks and the cluster's key, takes the pool over.
     pub fn taken_over(self, by: &str) -> Self {
         self.server.kill();
         let _ = std::fs::remove_dir_all(self.machine.path("state"));
@@ -104,7 +104,7 @@ impl Head {
         assert!(said.err.contains(part), "{words}: {}", said.err);
     }
 
-    /// What is in a volume, by a clone of its snapshot that is exported for a moment.
+    /// Returns the contents of a volume, by a clone of its snapshot that is exported temporarily.
     pub fn contents(&self, snapshot: &str) -> Vec<u8> {
         self.machine
             .ok(&format!("snapshot clone {snapshot} tank/look"));

@@ -1,4 +1,4 @@
-//! Two heads with a disk each, and a witness or none, as processes of this machine: no disk is shared.
+//! Two heads with a disk each, and a witness or none, as local processes: no disk is shared.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ impl Way {
         way
     }
 
-    /// Ends all connections; how many there were.
+    /// Closes all connections, and returns their number.
     pub fn cut(&self) -> usize {
         let connections = std::mem::take(&mut *self.connections.lock().expect("no panic"));
         let is_open = |(_, has_ended): &&Passed| !has_ended.load(Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Way {
         count
     }
 
-    /// Ends all connections, and passes none on from now on; or passes them on again.
+    /// Closes all connections and blocks new ones; or forwards them again.
     fn set_cut(&self, is_cut: bool) {
         let connections = self.connections.lock().expect("no panic");
         self.is_cut.store(is_cut, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Head {
         self.machine.path("legs.toml").display().to_string()
     }
 
-    /// What configurations say of it.
+    /// Returns its entry in configurations.
     fn entry(&self, number: u32) -> String {
         let (name, address) = (self.name, &self.address);
         let folder = self.machine.path("keys");
@@ -155,7 +155,7 @@ impl Head {
         )
     }
 
-    /// What its member has on stable storage.
+    /// Returns the record of its member on stable storage.
     pub fn memory(&self) -> Memory {
         let bytes = std::fs::read(self.machine.path("state/legs/77.legs")).expect("a file");
         decode_memory(&bytes).expect("a memory")
@@ -188,7 +188,7 @@ impl Head {
             .serve(&format!("--legs {} {options}", self.config()))
     }
 
-    /// Asks for that, and is refused; what is said.
+    /// Sends a request that is refused, and returns the message.
     pub fn refused(&self, options: &str) -> String {
         let words = format!(
             "pool-server tank --no-iscsi --no-nbd --legs {} {options}",
@@ -207,12 +207,12 @@ impl Head {
         std::fs::read_to_string(said).expect("readable")
     }
 
-    /// What `pool status` calls the leg on that disk of this head.
+    /// Returns the name in `pool status` of the leg on that disk of this head.
     pub fn leg(&self, disk: &str) -> String {
         format!("{}:{}", self.name, self.machine.path(disk).display())
     }
 
-    /// Changes this head's configuration, and starts its leg-server anew.
+    /// Changes this head's configuration, and restarts its leg-server.
     pub fn reconfigure(&mut self, change: impl FnOnce(&str) -> String) {
         let path = self.machine.path("legs.toml");
         let text = std::fs::read_to_string(&path).expect("written");
@@ -221,7 +221,7 @@ impl Head {
         self.start_leg_server();
     }
 
-    /// Makes a pool by this head's configuration; what is said where that is refused.
+    /// Creates a pool by this head's configuration; returns the message of a refusal.
     pub fn founds(&self, words: &str) -> Result<(), String> {
         let words = format!("pool create {words} --legs {}", self.config());
         let said = self.machine.run(&words);
@@ -231,13 +231,13 @@ impl Head {
         }
     }
 
-    /// Runs a command on this head, which succeeds; what it says.
+    /// Runs a command on this head, which succeeds, and returns its output.
     pub fn does(&self, words: &str) -> String {
         let said = self.machine.ok(&format!("{words} --search ."));
         said.out + &said.err
     }
 
-    /// Runs a command on this head, which fails; what it says.
+    /// Runs a command on this head, which fails, and returns its output.
     pub fn fails(&self, words: &str) -> String {
         let said = self.machine.run(&format!("{words} --search ."));
         assert_ne!(said.code, 0, "{words}: {} {}", said.out, said.err);
@@ -248,7 +248,7 @@ impl Head {
         Nbd::connect(&self.machine.nbd_socket(), "v").expect("connected")
     }
 
-    /// Opens what the legs of head `other` hold, and lets `look` look at volume `v` of it.
+    /// Opens the legs of head `other` for inspection, and passes volume `v` to `look`.
     pub fn sees_of(&self, other: &str, look: impl FnOnce(&mut Nbd)) {
         let words = format!("pool inspect-legs tank {other} --legs {}", self.config());
         let mut command = self.machine.command(&words);
@@ -282,7 +282,7 @@ impl Head {
             .count()
     }
 
-    /// Whether the leg of head `name` holds everything, by the last record that the server here committed.
+    /// Returns whether the leg of head `name` is current, by the last record that the server here committed.
     pub fn is_current(&self, name: &str) -> bool {
         let record = self.record();
         let current = record.split("current=").nth(1).unwrap_or_default();
@@ -290,7 +290,7 @@ impl Head {
         current.contains(&format!("\"{name}:"))
     }
 
-    /// Waits until no leg lacks anything.
+    /// Waits until all legs are current.
     pub fn await_all_current(&self) {
         eventually("the record says so", || self.record().contains("stale=[]"));
     }
@@ -308,7 +308,7 @@ fn disk_name(head: &str, group: usize) -> String {
     }
 }
 
-/// Two heads and what is between them.
+/// Two heads and the connections between them.
 pub struct Pair {
     pub a: Head,
     pub b: Head,
@@ -321,7 +321,7 @@ pub struct Pair {
     acknowledged: u64,
 }
 
-/// Addresses of one test: nobody else on this machine has them.
+/// Addresses of one test, which no other process uses.
 fn addresses() -> [String; 4] {
     static PAIRS: AtomicU8 = AtomicU8::new(0);
     let pair = PAIRS.fetch_add(1, Ordering::Relaxed);
@@ -363,7 +363,7 @@ impl Pair {
         (pair, server)
     }
 
-    /// The configurations of both heads name a witness, and the pool by another number. Everybody is started anew.
+    /// The configurations of both heads name a witness, and the pool by another number. All processes are restarted.
     pub fn add_witness(&mut self, number: &str) {
         self.witness_folder = Some(tempfile::tempdir().expect("a folder"));
         let entry = self.witness_entry();
@@ -436,14 +436,15 @@ impl Pair {
         self.reconfigure(&entry, "");
     }
 
-    /// Both heads say `to` in the place of `from`, and their leg-servers have read that.
+    /// Both heads' configurations have `to` instead of `from`, and their leg-servers have read
+    /// that.
     pub fn reconfigure(&mut self, from: &str, to: &str) {
         for head in [&mut self.a, &mut self.b] {
             head.reconfigure(|text| text.replace(from, to));
         }
     }
 
-    /// Nobody was ever told of the pool, or of those named.
+    /// Deletes the records of the pool on all members, or on those named.
     pub fn forget(&mut self, names: &[&str]) {
         for name in names {
             let folder = match *name {
@@ -514,7 +515,7 @@ impl Pair {
             .ok(&format!("pool create tank --legs {config}"));
         let server = pair.a.serve("");
         pair.exports();
-        // Two heads alone go on only after they have heard each other.
+        // Two heads without a witness only continue after they have been in contact.
         for head in [&pair.a, &pair.b] {
             let heard = head.machine.path("state/legs/77.heard");
             let must = pair.witness_folder.is_none();
@@ -588,8 +589,7 @@ impl Pair {
         self.network = network;
     }
 
-    /// What the configurations say of the witness.
-    /// By which the heads know the witness.
+    /// The fingerprint by which the heads identify the witness.
     pub fn witness_fingerprint(&self) -> String {
         let said = self
             .witness_command(&["identity"])
@@ -624,7 +624,7 @@ impl Pair {
         command
     }
 
-    /// Runs a command of the witness; whether it succeeded, and what it says.
+    /// Runs a command of the witness; returns whether it succeeded, and its output.
     pub fn witness_does(&self, words: &[&str]) -> (bool, String) {
         let done = self.witness_command(words).output().expect("it runs");
         let said = [done.stdout, done.stderr].concat();
@@ -632,13 +632,13 @@ impl Pair {
         (done.status.success(), said)
     }
 
-    /// What the witness has for the pool.
+    /// Returns the witness's file for the pool.
     pub fn witness_file(&self) -> PathBuf {
         let folder = self.witness_folder.as_ref().expect("there is one").path();
         folder.join("state/77.legs")
     }
 
-    /// Waits until the witness remembers a record.
+    /// Waits until the witness has a record.
     pub fn await_witness_told(&self) {
         super::eventually("the witness was told", || {
             let (_, said) = self.witness_does(&["status"]);
@@ -646,7 +646,7 @@ impl Pair {
         });
     }
 
-    /// Another machine takes the place of the witness: another key, and nothing remembered. Heads read of it when they start.
+    /// Replaces the witness by another host: another key, and no records. Heads read this when they start.
     pub fn replace_witness(&mut self) {
         self.witness.kill();
         self.witness_folder = Some(tempfile::tempdir().expect("a folder"));
@@ -735,7 +735,7 @@ impl Pair {
             .ok(&format!("volume create {name} --size 1M --sparse"));
     }
 
-    /// Head `a`, which serves, is lost. `b` takes over, and has all that was acknowledged.
+    /// Head `a`, which serves, is lost. `b` takes over, and has all acknowledged writes.
     pub fn b_takes_over(&mut self, server: ServerProcess) -> ServerProcess {
         server.kill();
         self.a.leg_server.kill();
@@ -756,7 +756,7 @@ impl Pair {
     }
 }
 
-/// What a block was written with: no zeros.
+/// Returns the contents of a written block: no zeros.
 fn contents(block: u64) -> Vec<u8> {
     vec![(block % 255) as u8 + 1; BLOCK]
 }

@@ -1,5 +1,5 @@
-//! A machine of its own for each test: a directory with disks, run and state directories, and the
-//! real program.
+//! A simulated host for each test: a directory with disks, run and state directories, and the real
+//! binary.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod heads;
@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 /// Longest time that a server may take to start or to end.
 pub const SERVER_WAIT: Duration = Duration::from_secs(60);
 
-/// A directory that plays a machine.
+/// A directory that simulates a host.
 pub struct Machine {
     pub directory: tempfile::TempDir,
 }
 
-/// What a command said.
+/// The output of a command.
 pub struct Said {
     pub code: i32,
     pub out: String,
@@ -30,7 +30,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// The answer as JSON.
+    /// Returns the output as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| {
             panic!("not JSON ({error}): {} {}", self.out, self.err);
@@ -39,7 +39,7 @@ impl Said {
 }
 
 impl Machine {
-    /// A machine with disks of 128 MiB of these names.
+    /// Creates a host with disks of 128 MiB of these names.
     pub fn with_disks(names: &[&str]) -> Self {
         let machine = Self {
             directory: tempfile::tempdir().expect("a directory"),
@@ -68,7 +68,7 @@ impl Machine {
         self.directory.path().join(name)
     }
 
-    /// The command, with everything private to the machine.
+    /// Returns the command, with all paths private to the simulated host.
     pub fn command(&self, words: &str) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_bulkhead"), words)
     }
@@ -114,7 +114,7 @@ impl Machine {
         assert!(said.err.contains(part), "{words}: {}", said.err);
     }
 
-    /// Makes pool `tank`, a mirror of disks `a` and `b`, with volume `tank/v` of 32 MiB that is
+    /// Creates pool `tank`, a mirror of disks `a` and `b`, with volume `tank/v` of 32 MiB that is
     /// the NBD export `v`.
     pub fn with_exported_volume() -> Self {
         let machine = Self::with_disks(&["a", "b"]);
@@ -124,7 +124,7 @@ impl Machine {
         machine
     }
 
-    /// Writes an appliance file in which this machine serves `tank` at `address` from `disks`.
+    /// Writes an appliance file in which this host serves `tank` at `address` from `disks`.
     pub fn describe(&self, address: &str, disks: &[PathBuf]) {
         let text = format!(
             "format = 1\nname = \"test\"\n\
@@ -137,7 +137,7 @@ impl Machine {
         std::fs::write(self.path("appliance.toml"), text).expect("written");
     }
 
-    /// A path of programs in which one that prints this stands in the place of another.
+    /// Returns a `PATH` in which a stub that prints this replaces another command.
     pub fn stand_in(&self, name: &str, says: &str) -> String {
         let folder = self.path("bin");
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -186,7 +186,7 @@ impl Machine {
         server
     }
 
-    /// What servers logged so far.
+    /// Returns the log of the servers so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -245,7 +245,7 @@ impl ServerProcess {
         freeze(self.child.id());
     }
 
-    /// The exit code, when it ends by itself.
+    /// Returns the exit code when the server exits by itself.
     pub fn wait(&mut self) -> i32 {
         let deadline = Instant::now() + SERVER_WAIT;
         loop {
@@ -266,7 +266,7 @@ impl Drop for ServerProcess {
 }
 
 impl Drop for Machine {
-    /// A failure is explained by what the servers logged before it.
+    /// The servers' log before a failure explains it.
     #[allow(
         clippy::print_stderr,
         reason = "shown by the test runner with a failure"
@@ -278,7 +278,7 @@ impl Drop for Machine {
     }
 }
 
-/// Makes a program of a shell's script.
+/// Creates an executable shell script.
 pub fn program(path: &Path, script: &str) {
     executable(path, &format!("#!/bin/sh\n{script}\n"));
 }
@@ -295,8 +295,8 @@ pub fn signal(pid: impl std::fmt::Display, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// Stops a process, and returns when it has stopped. The signal is delivered to each thread when that runs next: until then it may still
-/// answer.
+/// Stops a process, and returns when it has stopped. The signal is delivered to each thread when that runs next: until
+/// then it can still respond.
 pub fn freeze(pid: impl std::fmt::Display) {
     signal(&pid, "-STOP");
     let stands_still = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -310,7 +310,7 @@ pub fn freeze(pid: impl std::fmt::Display) {
     });
 }
 
-/// Asks until `wanted` says yes; fails after a while.
+/// Polls `wanted` until it returns true; fails after a time-out.
 pub fn eventually(what: &str, mut wanted: impl FnMut() -> bool) {
     let deadline = Instant::now() + SERVER_WAIT;
     while !wanted() {

@@ -27,7 +27,7 @@ impl Nbd {
 }
 
 impl<S: Read + Write> Nbd<S> {
-    /// Takes `export` over `stream`, which is connected.
+    /// Selects `export` over `stream`, which is connected.
     pub fn over(mut stream: S, export: &str) -> Result<Self> {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
@@ -90,7 +90,7 @@ impl<S: Read + Write> Nbd<S> {
         self.data(length)
     }
 
-    /// Asks for data, which [`Nbd::data`] takes.
+    /// Requests data, which [`Nbd::data`] receives.
     pub fn ask_to_read(&mut self, offset: u64, length: usize) -> Result<()> {
         self.send(READ, offset, length as u32, &[])
     }

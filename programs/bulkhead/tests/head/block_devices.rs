@@ -9,7 +9,7 @@ use crate::common::Machine;
 use crate::common::nbd::Nbd;
 use crate::common::tools::{installed, run, text};
 
-/// What this OpenZFS's kernel module reads and writes, by the names of its features.
+/// The features that this OpenZFS's kernel module can read and write.
 const KERNEL_FEATURES: &str = "/usr/share/zfs/compatibility.d/openzfs-2.3-linux";
 const O_DIRECT: u32 = 0o40000;
 
@@ -54,7 +54,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A machine with two disks of such sectors, `disks/a` and `disks/b`.
+/// A host with two disks of such sectors, `disks/a` and `disks/b`.
 struct Disks {
     machine: Machine,
     devices: [LoopDevice; 2],
@@ -83,7 +83,7 @@ impl Disks {
         Some(disks)
     }
 
-    /// What stock zdb, given only these disks, says of the whole pool.
+    /// Checks the whole pool with stock zdb, given only these disks.
     fn audit(&self) {
         if !installed("zdb") {
             return;
@@ -190,7 +190,7 @@ fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
     let create = "pool create other disks/a --overwrite-old-labels";
     let server = machine.serve("");
     machine.refused(create, 5, "in use");
-    // A disk with finer sectors can stand in for one with coarser ones.
+    // A disk with finer sectors can replace one with coarser ones.
     machine.ok(&format!("pool replace tank {coarse} disks/b"));
     crate::common::eventually("the new disk has everything", || {
         let status = machine.ok("pool status tank --json").json();
@@ -200,7 +200,8 @@ fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
     fine.audit();
 }
 
-/// A lock belongs to one special file, or to one file. The disk behind it may have others, such as a second path of a SAN.
+/// A lock belongs to one special file, or to one file. The disk behind it may have others, such as a second path of a
+/// SAN.
 #[test]
 fn a_disk_that_is_in_use_by_another_path_is_not_overwritten() {
     let Some(disks) = Disks::with_pool(512) else {

@@ -10,7 +10,7 @@ use crate::common::tools::{installed, try_run};
 use crate::common::{Machine, contains, eventually};
 use serde_json::Value;
 
-/// Bytes that no compression makes smaller, different for each seed.
+/// Returns incompressible bytes, different for each seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut byte = || {
@@ -22,7 +22,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| byte()).collect()
 }
 
-/// Overwrites every place of a disk that holds these bytes; returns how many there were.
+/// Overwrites every occurrence of these bytes on a disk; returns their number.
 fn spoil(disk: &Path, bytes: &[u8]) -> usize {
     let mut file = std::fs::File::options()
         .read(true)
@@ -317,7 +317,7 @@ fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
         "{told}"
     );
     std::fs::write(&faults, "").expect("written");
-    // What it is asked before that is slow, and a flush behind it can be late.
+    // Earlier requests are slow, and a flush behind them can be late.
     eventually("it is fast again", || machine.log().contains("works again"));
     machine.ok(&format!("pool online tank {}", new.display()));
     machine.ok(&words);
@@ -471,7 +471,7 @@ fn a_disk_is_exchanged_in_its_place() {
     let place = machine.path("b");
     std::fs::remove_file(&place).expect("pulled");
     machine.add_disk("b", 128 << 20);
-    // It was pulled while nobody was there to see it fail.
+    // It was removed while no server could see it fail.
     machine.ok("pool confirm tank --missing-devices-are-not-newer");
     let server = machine.serve("");
     assert!(next(&machine).contains("replace-disk tank"));

@@ -1,4 +1,4 @@
-//! What a running server has given up, as the kernel says.
+//! The privileges that a running server has dropped, as reported by the kernel.
 
 use std::collections::BTreeMap;
 

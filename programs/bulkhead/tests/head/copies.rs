@@ -1,4 +1,5 @@
-//! Copies of a pool's disks lie beside them: what a server opens, what it refuses and says, and how a copy becomes a pool of its own.
+//! Copies of a pool's disks next to the originals: which ones a server opens or refuses, its messages, and how a copy
+//! becomes a pool of its own.
 
 use std::process::Command;
 
@@ -17,12 +18,12 @@ fn rename(machine: &Machine, from: &str, to: &str) {
     std::fs::rename(machine.path(from), machine.path(to)).expect("renamed");
 }
 
-/// All files of the machine are looked at.
+/// Searches all files of the simulated host.
 fn everywhere(machine: &Machine) -> String {
     format!("--search {}", machine.directory.path().display())
 }
 
-/// What is written is flushed.
+/// Writes and flushes.
 fn write(machine: &Machine, number: u8) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[number; 4096]).expect("written");
@@ -119,7 +120,7 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
     assert_ne!(status("tank")["guid"], status("other")["guid"]);
     assert_eq!(status("other")["health"], "ONLINE");
     assert_eq!(status("other")["devices"][0]["name"], device.as_str());
-    // One that was killed is said again.
+    // A command that was killed is repeated.
     machine.ok(&reidentify);
     server.kill();
     let server = machine.serve(&everywhere(&machine));

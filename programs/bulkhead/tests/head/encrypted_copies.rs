@@ -65,7 +65,7 @@ fn volumes(head: &Head) -> Vec<String> {
         .collect()
 }
 
-/// What stock tools say of a stream, where they are installed.
+/// Checks a stream with stock tools, where they are installed.
 fn judged(head: &Head, stream: &[u8]) {
     if !installed("zstream") {
         return;
@@ -102,7 +102,7 @@ fn raw_streams_of_an_encrypted_volume_reach_a_pool_without_the_key() {
     assert_eq!(volumes(&far), ["tank/v"]);
     assert!(far.token("tank/c").is_empty());
 
-    // One that is goes on where it was.
+    // A resumable receive continues.
     let words = "snapshot receive tank/c --resumable";
     let far = cut(far, words, &whole[..whole.len() / 2]);
     let rest = match far.token("tank/c") {
@@ -125,7 +125,7 @@ fn raw_streams_of_an_encrypted_volume_reach_a_pool_without_the_key() {
     let refused = far.machine.run("snapshot send tank/c@two");
     assert_ne!(refused.code, 0, "readable, without a key");
 
-    // With the key it is what it was, and still after a kill.
+    // With the key it is readable as before, and still after a kill.
     std::fs::write(far.machine.path("key"), HEX).expect("key");
     let load = format!(
         "volume key load tank/c --key-location file://{}",
@@ -147,7 +147,7 @@ fn raw_streams_of_an_encrypted_volume_reach_a_pool_without_the_key() {
     sound(&far.machine);
 }
 
-/// What the engine's own checker finds, where it is installed.
+/// Checks the pool with the engine's own checker, where it is installed.
 fn sound(machine: &crate::common::Machine) {
     if !installed("zdb") {
         return;
@@ -176,7 +176,7 @@ fn an_encrypted_volume_in_use_is_taken_back_to_a_snapshot() {
     assert!(attached.read(0, MIB).expect("still attached") == old[..MIB]);
     attached.write(0, &noise(5, MIB)).expect("written");
     attached.flush().expect("flushed");
-    // What `appliance check` asks the other heads for.
+    // The input of `appliance check` from the other heads.
     let facts = head.machine.ok("appliance facts").out;
     let file = format!("key_file\ttank\t{}\n", head.machine.path("key").display());
     assert!(facts.contains(&file), "{facts}");

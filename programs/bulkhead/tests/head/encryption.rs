@@ -1,5 +1,5 @@
-//! Encrypted volumes with the real server and stock clients: nothing is served without its key,
-//! nothing is lost while it waits for it, and it is served as soon as the key is there.
+//! Encrypted volumes with the real server and stock clients: no volume is served without its key,
+//! no data is lost until the key is loaded, and the volume is served as soon as it is.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ fn with_input(machine: &Machine, words: &str, input: &str) -> Said {
     }
 }
 
-/// A pool with `tank/v`, whose key is in the file `key`; NBD export `v` and unit 0.
+/// A pool with `tank/v`, with its key in the file `key`; NBD export `v` and unit 0.
 fn machine() -> Machine {
     let machine = Machine::with_disks(&["a", "b"]);
     std::fs::write(machine.path("key"), HEX).expect("key");
@@ -66,7 +66,7 @@ fn state(machine: &Machine, name: &str) -> serde_json::Value {
         .clone()
 }
 
-/// What the stock initiator says of unit 0's size.
+/// Returns unit 0's size as reported by the stock initiator.
 fn capacity(machine: &Machine) -> Result<String, String> {
     let portal = machine.portal("127.0.0.1");
     let output = Command::new("iscsi-readcapacity16")
@@ -109,7 +109,7 @@ fn a_server_without_the_key_makes_clients_wait_and_loses_nothing() {
     write(&mut connect(&machine), 0..64);
     server.kill();
 
-    // The next owner has no key. The log of the dead one waits.
+    // The next owner has no key. The log of the killed one is pending.
     away(&machine);
     let server = machine.serve("");
     assert_eq!(state(&machine, "tank/v")["loaded"], false);
@@ -148,7 +148,7 @@ fn a_key_that_comes_late_is_found_without_being_told() {
     assert!(capacity(&machine).is_err());
     back(&machine);
     eventually("the server looks again", || capacity(&machine).is_ok());
-    // What was unloaded on purpose is not loaded again by itself.
+    // A key that was unloaded on purpose is not loaded again automatically.
     machine.ok("snapshot create tank/v@locked");
     machine.ok("volume key unload tank/v");
     assert!(capacity(&machine).is_err());
@@ -208,7 +208,7 @@ fn a_key_changes_under_load_and_only_the_new_one_opens() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Serves with key programs of the machine.
+/// Serves with key commands of the simulated host.
 fn serve_with_programs(machine: &Machine) -> ServerProcess {
     machine.serve_with("", |command| {
         command.env("BULKHEAD_KEY_PROGRAMS", machine.path("programs"));
@@ -278,7 +278,7 @@ fn a_key_change_that_is_killed_leaves_the_old_key_or_the_new_one() {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program runs");
-        // No synchronisation: any moment is as good as another.
+        // No synchronisation: the kill may hit any step.
         std::thread::sleep(std::time::Duration::from_millis(round * 7));
         server.kill();
         let finished = change.wait().expect("ended").success();

@@ -103,7 +103,7 @@ fn a_file_system_is_made_shared_renamed_and_destroyed() {
     );
 }
 
-/// Snapshots, schedules and roll backs know file systems; what only holds volumes together is left out.
+/// Snapshots, schedules and rollbacks cover file systems; datasets that only contain volumes are left out.
 #[test]
 fn snapshots_are_of_file_systems_too() {
     let machine = machine_with_a_pool();

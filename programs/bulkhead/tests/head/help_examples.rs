@@ -1,5 +1,6 @@
-//! Every example that `--help` shows is run, in a world as its reader would have it: the words
-//! are taken from the program, a shell reads them, and the paths lead into a scratch directory.
+//! Every example that `--help` shows is run in an environment as its reader would have it: the
+//! command lines are taken from the binary, a shell runs them, and the paths lead into a scratch
+//! directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -71,10 +72,10 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ),
 ];
 
-/// The same of those that only an administrator ends.
+/// The same for those that only an administrator stops.
 const STAY: [&str; 2] = ["volume rescue", "filesystem mount"];
 
-/// Commands that prepare an example of a command without a definition in `control`, or of the help of the whole program.
+/// Commands that prepare an example of a command without a definition in `control`, or of the help of the whole binary.
 const BEFORE: [(&str, &[&str]); 3] = [
     (
         "pool create",
@@ -90,7 +91,7 @@ const BEFORE: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// What a definition says of an example; see `control::operations::Example`.
+/// The definition of an example; see `control::operations::Example`.
 #[derive(Default)]
 struct Defined {
     prepared_by: Vec<String>,
@@ -127,7 +128,8 @@ fn defined() -> BTreeMap<String, Defined> {
         .collect()
 }
 
-/// What examples change. A copy of it, as [`world`] made it, is kept in the folder `pristine`.
+/// The paths that examples change. The directory `pristine` holds a copy of them, as [`world`]
+/// created it.
 const CHANGED: &str = "dev srv state";
 
 /// A pool, volumes, a file system, snapshots, a target, and files with secrets.
@@ -200,14 +202,14 @@ fn examples(words: &str, found: &mut Vec<String>) {
         .map_or("", |(_, rest)| rest);
     for line in commands.lines().take_while(|line| !line.is_empty()) {
         let name = line.trim_start().split(' ').next().unwrap_or_default();
-        // What is indented further continues a description.
+        // A line with more indentation continues a description.
         if line.starts_with("  ") && !line.starts_with("   ") && name != "help" {
             examples(&format!("{words} {name}"), found);
         }
     }
 }
 
-/// Runs a command line by a shell, with all that is absolute in it moved into the machine.
+/// Runs a command line by a shell, with all absolute paths moved into the simulated host.
 fn run_in(machine: &Machine, line: &str) -> (bool, String) {
     let mut line = line.to_owned();
     for folder in ["dev", "srv", "root", "etc"] {

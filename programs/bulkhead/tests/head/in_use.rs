@@ -1,5 +1,5 @@
-//! Verbs that take a target or its unit away, while a stock initiator has a session: refused, with who it is, unless
-//! the flag says that it shall end.
+//! Verbs that remove a target or its unit while a stock initiator has a session: refused, with the initiator's name,
+//! unless the flag permits to close the session.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,9 +7,9 @@ use crate::common::tools::installed;
 use crate::common::{Machine, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
-/// Exit code of what somebody uses.
+/// Exit code for an object in use.
 const BUSY: i32 = 5;
-/// Reads for as long as it lives, over one session.
+/// Reads until it is killed, over one session.
 const CLIENT: &str = "iscsi-perf";
 
 /// An initiator with a session; killed when dropped.
@@ -126,7 +126,7 @@ fn a_pool_with_a_session_is_not_exported_or_destroyed_without_the_flag() {
     }
 }
 
-/// An agent of any version says `export` and nothing else: the cluster has decided.
+/// An agent of any version sends only `export`: the cluster has decided.
 #[test]
 fn what_an_agent_asks_for_is_done_whoever_is_connected() {
     use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! The server of a pool whose clients of NFS use Kerberos: a keytab that cannot be used is told, and clients go on after a kill.
+//! The server of a pool with NFS clients that use Kerberos: an unusable keytab is reported, and clients continue after
+//! a kill.
 
 #[path = "../../../../protocols/nfs/tests/kerberos/client.rs"]
 #[allow(dead_code, reason = "others use the rest")]

@@ -1,4 +1,4 @@
-//! One head: the real program, its pool servers and stock clients.
+//! One head: the real binary, its pool servers and stock clients.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! File systems that are mounted on this machine by the command line: what programs do in them, what is left by a kill, and what is
-//! refused. Where nothing can be mounted, the tests say so and are skipped.
+//! File systems that the command line mounts on the local host: their behaviour for processes, the state after a kill,
+//! and refusals. Where nothing can be mounted, the tests report that and are skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -13,11 +13,11 @@ use crate::common::tools::try_run;
 use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-/// Somebody who is not root.
+/// A user other than root.
 const ANN: u32 = 4711;
 const STAFF: u32 = 4712;
 
-/// A machine with file system `tank/home`; `None` where nothing can be mounted.
+/// A host with file system `tank/home`; `None` where nothing can be mounted.
 #[allow(clippy::print_stderr, reason = "shown by the test runner")]
 fn machine() -> Option<Machine> {
     let device = fs::File::options().read(true).write(true).open("/dev/fuse");
@@ -30,7 +30,7 @@ fn machine() -> Option<Machine> {
     machine.ok("pool create tank mirror a b");
     machine.ok("filesystem create tank/home");
     fs::create_dir(machine.path("mnt")).expect("a directory");
-    // Others than root go through it.
+    // Users other than root traverse it.
     let open = fs::Permissions::from_mode(0o755);
     fs::set_permissions(machine.directory.path(), open).expect("permitted");
     Some(machine)
@@ -74,7 +74,7 @@ impl Mounted {
         crate::common::signal(self.child.id(), name);
     }
 
-    /// It was told to end, or unmounted.
+    /// It was stopped or unmounted.
     fn ends(mut self) {
         let status = self.child.wait().expect("a child of ours");
         assert!(status.success(), "{status}");
@@ -117,7 +117,7 @@ fn unmount(at: &Path) {
     assert!(done.expect("umount runs").success());
 }
 
-/// What somebody who is not root is told by a shell's command.
+/// Returns the output of a shell's command that runs as a user other than root.
 fn as_ann(script: &str) -> Result<String, String> {
     let output = Command::new("sh")
         .args(["-c", script])
@@ -170,7 +170,7 @@ fn programs_use_the_files_of_a_mounted_file_system() {
             .is_fifo()
     );
 
-    // More entries than one answer has room for; each is told once.
+    // More entries than fit in one response; each must be listed once.
     fs::create_dir(path("many")).expect("made");
     for number in 0..1000 {
         fs::write(path(&format!("many/a file with number {number}")), "").expect("written");
@@ -184,7 +184,7 @@ fn programs_use_the_files_of_a_mounted_file_system() {
     assert_eq!(names.len(), 1000);
     fs::remove_dir_all(path("many")).expect("removed");
 
-    // What is open stays when its name goes.
+    // An open file remains usable after its name is removed.
     let create = |name: &str| {
         let mut options = fs::File::options();
         let made = options.read(true).write(true).create_new(true);
@@ -244,7 +244,7 @@ fn others_than_root_may_what_the_files_permit() {
     fs::read(mounted.path("closed/file")).expect("root reads");
     let refused = as_ann(&format!("cat {at}/closed/file")).expect_err("refused");
     assert!(refused.contains("Permission denied"), "{refused}");
-    // A group that the kernel tells nothing of.
+    // A group that the kernel does not report.
     mode("closed", 0o750);
     std::os::unix::fs::chown(mounted.path("closed"), None, Some(STAFF)).expect("given");
     let with_group =
@@ -257,7 +257,7 @@ fn others_than_root_may_what_the_files_permit() {
     fs::write(mounted.path("other"), "").expect("written");
     let refused = as_ann(&format!("rm -f {at}/other")).expect_err("sticky");
     assert!(refused.contains("not permitted"), "{refused}");
-    // Whoever writes is not whom the program would run as.
+    // The writer is not the owner of the set-user-id file.
     mode("mine", 0o4777);
     let script = format!("echo more >> {at}/mine");
     let bob = Command::new("sh")
@@ -276,7 +276,7 @@ fn others_than_root_may_what_the_files_permit() {
     );
     let refused = as_ann(&format!("exec 3<> {at}/pipe")).expect_err("refused");
     assert!(refused.contains("Permission denied"), "{refused}");
-    // A mode says what is opened later, not what is open.
+    // A mode restricts later opens, not existing ones.
     as_ann(&format!("umask 777; echo first > {at}/shut")).expect("open as made");
     let refused = as_ann(&format!("cat {at}/shut")).expect_err("refused");
     assert!(refused.contains("Permission denied"), "{refused}");
@@ -318,7 +318,7 @@ fn what_was_made_durable_is_there_after_a_kill() {
     machine.refused("filesystem mount tank/home mnt", 5, "umount mnt");
     unmount(&at);
 
-    // What only looks replays nothing, and says so.
+    // A read-only mount replays nothing, and reports so.
     let mounted = Mounted::begin(&machine, "tank/home mnt --read-only");
     assert!(crate::common::contains(
         &machine.path("errors"),
@@ -395,7 +395,7 @@ fn what_is_in_use_is_unmounted_when_it_is_closed_and_the_second_signal_does_not_
     mounted.unmount();
 }
 
-/// A key from a prompt is known to nobody but the command, which needs it before the pool is there for others.
+/// Only the command has a key from a prompt, and needs it before the pool is accessible to others.
 #[test]
 fn an_encrypted_file_system_is_mounted_with_its_key() {
     let Some(machine) = machine() else { return };

@@ -1,5 +1,5 @@
-//! The command line without a server: it opens the pool itself. What it refuses, with which exit
-//! code, and with which sentence.
+//! The command line without a server: it opens the pool itself. Its refusals, with their exit codes
+//! and sentences.
 
 use crate::common::Machine;
 
@@ -232,7 +232,7 @@ fn a_group_that_survives_less_is_refused_without_a_word_for_it() {
     machine.ok("pool add tank e --mismatched");
 }
 
-/// Names by path have colons; nothing but what was remembered says where the disks are.
+/// Names by path have colons; only the cached paths locate the disks.
 #[test]
 fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
     let machine = Machine::with_disks(&["a", "b"]);
@@ -304,7 +304,7 @@ fn a_volume_that_is_no_clone_is_independent_already() {
     machine.refused("volume resize tank/v --size 1", 2, "use 16384");
 }
 
-/// What only file systems have means nothing to a volume, and is refused; limits of space hold.
+/// Properties that only file systems have are refused for a volume; limits of space hold.
 #[test]
 fn properties_of_file_systems_are_refused_for_a_volume() {
     let machine = Machine::with_disks(&["a"]);
@@ -325,7 +325,7 @@ fn properties_of_file_systems_are_refused_for_a_volume() {
     machine.refused(create, 2, "this is a volume");
 }
 
-/// The sets of features that zpool(8) knows by name.
+/// The sets of features that zpool(8) has names for.
 #[test]
 fn a_pool_is_made_for_older_systems() {
     let machine = Machine::with_disks(&["a", "b"]);

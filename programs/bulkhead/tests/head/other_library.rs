@@ -1,11 +1,11 @@
-//! Which ZFS library is loaded: it is told, and one that this program was not built for is not started.
+//! The loaded ZFS library: it is reported, and one that the binary was not built for is not started.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::Machine;
 
-/// Stands for a library of the other kind. Nothing of it runs.
+/// Stands for a library of the other kind. None of its code runs.
 fn other_library(folder: &Path, has_checks: bool) -> PathBuf {
     let source = folder.join("other.c");
     let library = folder.join("libother.so");

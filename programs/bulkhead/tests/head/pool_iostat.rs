@@ -1,4 +1,4 @@
-//! What the devices of a pool did, as `pool iostat` counts it and shows it.
+//! The I/O counters of a pool's devices, as `pool iostat` shows them.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -84,7 +84,7 @@ fn what_is_written_to_a_mirror_is_counted_at_both_legs() {
         "{leg}"
     );
     assert!(after["whole"]["allocated"].as_u64() >= Some(WRITTEN_MIB * MIB));
-    // The API's word for it is the same, and says nothing of it at a glance.
+    // The API has the same values, and its status does not contain them.
     let status = machine.ok("pool status tank --json").json();
     assert!(status["load"].is_null(), "{status}");
 }
@@ -132,7 +132,7 @@ fn it_is_shown_as_often_as_asked_with_a_server_and_without() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The command, and what it prints.
+/// Runs the command, and returns its output lines.
 fn watch(machine: &Machine, words: &str) -> (Child, std::io::Lines<BufReader<ChildStdout>>) {
     let mut child = machine
         .command(words)

@@ -1,4 +1,4 @@
-//! Snapshots of everything below a name: of one moment, or none.
+//! Snapshots of all datasets below a name: of one point in time, or none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use crate::common::nbd::Nbd;
 const BLOCK: usize = 4096;
 const VOLUMES: [&str; 3] = ["a", "b", "c"];
 
-/// `tank/db` with the volumes `a`, `b`, `c`, and `tank/other` beside it.
+/// `tank/db` with the volumes `a`, `b`, `c`, and `tank/other` next to it.
 fn machine() -> Machine {
     let machine = Machine::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
@@ -34,7 +34,7 @@ fn connect(machine: &Machine, name: &str) -> Nbd {
     Nbd::connect(&machine.nbd_socket(), name).expect("connected")
 }
 
-/// Writes 1, 2, 3, ... into the first, the second and the third volume, one after the other, until told to stop.
+/// Writes 1, 2, 3, ... into the first, the second and the third volume, one after the other, until stopped.
 fn count_up(mut volumes: [Nbd; 3], stop: &AtomicBool) {
     let mut number = 0_u64;
     while !stop.load(Ordering::Acquire) {
@@ -117,7 +117,7 @@ fn what_is_refused_makes_nothing() {
     }
     // A dataset with nothing below is a file system without files.
     machine.ok("snapshot create -r tank/empty@noon");
-    // A tree and something in it, by the same name, are the tree.
+    // A tree and a dataset in it, by the same name, are the tree.
     let said = machine.ok("snapshot create -r tank/db@noon tank/db/a@noon tank/other@noon");
     assert!(
         said.out.contains(

@@ -1,5 +1,5 @@
-//! Volumes are replicated between two servers whose clients stay attached, and either server is
-//! killed on the way. Strangers get nothing.
+//! Volumes are replicated between two servers with attached clients, and either server is killed on
+//! the way. Unauthorized pools are refused.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,8 +14,8 @@ use crate::common::heads::{Head, MIB, fill, noise};
 /// Longest wait for a run that is due.
 const RUN_WAIT: Duration = Duration::from_secs(120);
 
-/// An address that was free a moment ago; a server keeps it over restarts. Nobody takes it
-/// meanwhile: everybody else's connections and listeners are on 127.0.0.1.
+/// Returns a recently free address; a server uses it across restarts. It stays free in between,
+/// because all other connections and listeners are on 127.0.0.1.
 fn free_address() -> String {
     let process = std::process::id();
     let own = format!("127.{}.{}.1:0", 128 + process / 250 % 64, process % 250);
@@ -77,7 +77,7 @@ impl Pair {
         }
     }
 
-    /// The far side keeps no more than it is asked to.
+    /// The far side retains no more than requested.
     fn accept(&self, below: &str) {
         self.accept_keeping(below, "--keep 1 --keep-days 0");
     }
@@ -134,7 +134,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     assert_eq!(list["copies"][0]["exports"], serde_json::json!(["nbd:v"]));
     assert!(list["copies"][0]["age_s"].is_u64(), "{list}");
 
-    // What the original said of itself came along, and has no effect.
+    // The original's documents were replicated, and have no effect.
     let copy = pair.far.machine.ok("volume show tank/from/v --json").json();
     let kept = &copy["properties"]["bulkhead-source:export"]["value"];
     assert!(
@@ -153,7 +153,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     assert!(below.contains("left out 1 that"), "{below}");
     pair.far.machine.ok("snapshot create -r tank/from/v@mine");
 
-    // By its schedule, without being asked; old snapshots go, on both sides.
+    // By its schedule, without a request; old snapshots are destroyed on both sides.
     client.write(MIB as u64, &noise(2, MIB)).expect("written");
     client.flush().expect("flushed");
     pair.set("--into tank/from/v --keep 2 --every 10s");
@@ -192,7 +192,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     assert_eq!(pair.far.server.stop(), 0);
 }
 
-/// Whoever has no key that was accepted: noise, silence, and a pool with another fingerprint.
+/// Peers without an accepted key: noise, silence, and a pool with another fingerprint.
 fn strangers_get_nothing(pair: &Pair) {
     let connect = || TcpStream::connect(&pair.address).expect("connected");
     let silent = connect();
@@ -239,7 +239,7 @@ fn either_side_may_be_killed_at_any_moment() {
     assert!(pair.far.token("tank/copy").is_empty());
 }
 
-/// Whoever has the source asks for one snapshot, and sends so many that the good ones would fall out.
+/// An intruder at the source requests to keep one snapshot, and sends so many that the good ones would be pruned.
 #[test]
 fn the_source_does_not_rule_what_the_backup_keeps() {
     let pair = Pair::new();
@@ -256,7 +256,7 @@ fn the_source_does_not_rule_what_the_backup_keeps() {
     assert!(pair.snapshots(&pair.near, "tank/v").len() <= 2);
     let list = pair.far.machine.ok("replicate list tank --json").json();
     assert_eq!(list["peers"][0]["retention"]["newest"], 3, "{list}");
-    // Fewer are kept from now on because this side says so.
+    // Fewer are retained from now on because this side decides so.
     pair.accept("tank/copy");
     pair.run_in_turn();
     assert_eq!(pair.snapshots(&pair.far, "tank/copy").len(), 1);
@@ -329,7 +329,7 @@ fn a_stream_ends_at_once_when_its_pool_is_revoked() {
     assert!(revoked.elapsed() < AT_ONCE, "{:?}", revoked.elapsed());
 }
 
-/// Both heads of each appliance, in turn: the schedule goes on with whoever has the pool.
+/// Both heads of each appliance, in turn: the schedule continues on the head with the pool.
 #[test]
 fn replication_goes_on_after_a_takeover_of_either_side() {
     let mut pair = Pair::new();
@@ -366,8 +366,8 @@ fn replication_goes_on_after_a_takeover_of_either_side() {
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 
-/// The near site is gone: the copy becomes the disk that the original was, in one step that a kill
-/// leaves done or not done, and takes nothing from the original any more.
+/// The near site is lost: the copy replaces the original disk, in one step that is atomic under a
+/// kill, and accepts no data from the original any more.
 #[test]
 fn a_copy_takes_the_place_of_its_lost_original() {
     let pair = Pair::new();
@@ -439,7 +439,7 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     assert!(far.client().read(0, MIB).expect("read") == noise(1, MIB));
     assert!(far.machine.ok(promote).out.contains("already"));
 
-    // The original comes back, and does not overwrite it.
+    // The original is back, and does not overwrite it.
     near.machine
         .refused("replicate run tank/v", 4, "was promoted");
     far.machine.ok("nbd unexport tank/from/v");
@@ -449,7 +449,7 @@ fn a_copy_takes_the_place_of_its_lost_original() {
         .refused("replicate run tank/v", 4, "was promoted");
 }
 
-/// Both pools are on one machine, and the original is not lost at all.
+/// Both pools are on one host, and the original is not lost at all.
 #[test]
 fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
     let machine = Machine::with_disks(&["a", "b"]);
@@ -488,7 +488,7 @@ fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
     machine.refused(promote, 4, why);
     machine.ok(&format!("target unmap {TARGET} tank/v"));
     machine.ok(promote);
-    // The original comes back: both are reported.
+    // The original is back: both are reported.
     machine.ok(&format!("target map {TARGET} tank/v --lun 8"));
     let far = machine.serve_pool("vault", "far.sock", &options, |_| ());
     let all = machine.ok("status --json").json();
@@ -507,7 +507,7 @@ fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promote
     let (near, far) = (&pair.near.machine, &pair.far.machine);
     near.ok(&format!("filesystem create tank/home --share {SHARE}"));
     near.ok("filesystem create tank/home/ann --owner 1000 --mode 0700");
-    // What the copies would inherit, were they not closed from the beginning.
+    // The copies would inherit this, were they not closed from the beginning.
     far.ok(&format!("filesystem create tank/from --share {SHARE}"));
     let (address, print) = (&pair.address, &pair.far_print);
     near.ok(&format!(

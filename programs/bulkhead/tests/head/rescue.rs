@@ -1,5 +1,5 @@
-//! Rescues: a volume, a snapshot, a clone on a local socket, with a server and without; what is
-//! refused meanwhile; and that nothing is left behind, however it ends.
+//! Rescues: a volume, a snapshot, a clone on a local socket, with and without a server; the
+//! refusals during a rescue; and that nothing is left behind afterwards.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::common::{Machine, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 
-/// A machine whose volume `tank/v` is the NBD export `v` and unit 0 of [`TARGET`], with 1s in a
+/// A host with volume `tank/v` as the NBD export `v` and unit 0 of [`TARGET`], with 1s in a
 /// snapshot `old`, and 2s since.
 fn machine() -> Machine {
     let machine = Machine::with_exported_volume();
@@ -28,8 +28,8 @@ fn machine() -> Machine {
     machine
 }
 
-/// What must be the same before and after: everything that `volume show` and `pool get` tell
-/// except space, and the properties of the root.
+/// Returns all values that must be the same before and after: the output of `volume show` and `pool
+/// get` except space, and the properties of the root.
 fn identities(machine: &Machine) -> serde_json::Value {
     let mut volume = machine.ok("volume show tank/v --json").json();
     let list = machine.ok("volume list tank --json").json();
@@ -53,7 +53,7 @@ fn identities(machine: &Machine) -> serde_json::Value {
         .contains(&name.as_str())
     });
     let properties = fields["properties"].as_object_mut().expect("properties");
-    // What follows from the number of bytes that are stored now.
+    // Values that depend on the number of bytes that are stored now.
     let changing = [
         "used",
         "available",
@@ -138,7 +138,7 @@ impl Rescue {
         assert!(!self.socket.exists());
     }
 
-    /// Somebody else has ended it.
+    /// The rescue was ended from outside.
     fn has_ended(mut self) {
         let status = self.child.wait().expect("a child of ours");
         assert!(status.success(), "{status}");
@@ -221,7 +221,7 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
     rescue.has_ended();
 
     let rescue = Rescue::begin(&machine, "tank/v@old --writable");
-    // Its clone would be left where nobody looks for it.
+    // Its clone would be leaked.
     for words in [
         "rename tank/v tank/w",
         "destroy tank/v --recursive --exported --yes-destroy-data",
@@ -243,7 +243,8 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
     assert_eq!(identities(&machine), before);
 }
 
-/// A stop waits for it: nobody is told that a volume is gone whose rescue was just ending.
+/// A stop waits for it: no client receives an error for a volume with a rescue that was just
+/// ending.
 #[test]
 fn a_rescue_that_ends_while_its_server_stops_has_ended_well() {
     let machine = machine();
@@ -252,7 +253,7 @@ fn a_rescue_that_ends_while_its_server_stops_has_ended_well() {
     machine.ok("volume rescue tank/v --writable --background");
     let rescues = machine.ok("volume rescue --list --json").json();
     let socket = rescues[0]["socket"].as_str().expect("a socket").to_owned();
-    // A client that stays keeps the end of the rescue waiting.
+    // A client that stays connected delays the end of the rescue.
     let mut client = Nbd::connect(Path::new(&socket), "").expect("connected");
     client.write(0, &[3; 65_536]).expect("written");
     let mut end = machine.command("volume rescue tank/v --end");

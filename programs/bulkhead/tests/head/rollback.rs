@@ -1,10 +1,10 @@
-//! Volumes that are taken back to a snapshot: while clients are connected, without a server, and
-//! what is refused. The load, and the kills in the middle, are `proof.rollback`'s.
+//! Volumes that are rolled back to a snapshot: while clients are connected, without a server, and
+//! the refusals. `proof.rollback` tests it under load and with kills.
 
 use crate::common::Machine;
 use crate::common::nbd::Nbd;
 
-/// A machine whose volume holds 1s in a snapshot `old`, and 2s since.
+/// A host with a volume of 1s in a snapshot `old`, and 2s since.
 fn machine_with_a_past() -> Machine {
     let machine = Machine::with_exported_volume();
     let server = machine.serve("");
@@ -39,7 +39,7 @@ fn a_connected_client_reads_the_old_contents_and_goes_on() {
     );
     client.write(0, &[4; 4096]).expect("written");
     client.flush().expect("flushed");
-    // Again: what was written after the first is lost by the second.
+    // Again: the second rollback discards the writes after the first.
     let said = machine.ok("volume rollback tank/v@old");
     assert!(said.out.contains("clients waited for"), "{}", said.out);
     assert_eq!(client.read(0, 65_536).expect("still"), [1; 65_536]);

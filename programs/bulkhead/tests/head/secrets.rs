@@ -1,5 +1,5 @@
-//! Secrets in a pool: nobody reads them from its devices or its history, and a machine without their
-//! key lets nobody in.
+//! Secrets in a pool: its devices and its history do not reveal them, and a host without their key accepts no
+//! initiator.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ fn set(machine: &Machine, verb: &str, user: &str, secret: &str) {
     ));
 }
 
-/// A volume behind a target that asks for a secret and has one itself.
+/// A volume behind a target that requires a secret and has one itself.
 fn machine() -> Machine {
     let machine = Machine::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
@@ -36,7 +36,8 @@ fn machine() -> Machine {
     machine
 }
 
-/// What stock zdb tells of an exported pool: its history, and its root dataset's properties.
+/// Returns the output of stock zdb for an exported pool: its history, and its root dataset's
+/// properties.
 fn told_by_zdb(machine: &Machine) -> Option<String> {
     if !installed("zdb") {
         return None;
@@ -122,11 +123,12 @@ fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
     for user in [ann(), String::new(), "ann%@".to_owned()] {
         assert!(!is_let_in(&machine, &user, ""), "{user}");
     }
-    // Set again for one, with the key of this machine: the other stays as it is.
+    // Set again for one, with the key of this host: the other stays as it is.
     set(&machine, "set", "bob", "another-long-secret");
     assert!(is_let_in(&machine, "bob%another-long-secret@", ""));
     assert!(!is_let_in(&machine, &ann(), ""));
-    // Brought, and the server told: what it opens is sealed with this machine's own key.
+    // The key is copied, and the server is notified: the opened secret is sealed again with this
+    // host's own key.
     std::fs::rename(away.join("own"), keys.join("of-the-other-head")).expect("brought");
     assert_eq!(signal(&server.child, "HUP"), Some(0));
     eventually("the key is found", || problems(&machine) == "[]");
@@ -153,7 +155,7 @@ fn signal_to(pid: u32, signal: &str) -> Option<i32> {
     sent.expect("kill runs").code()
 }
 
-/// Writes the property as an older program did.
+/// Writes the property as an older release did.
 fn write_in_the_clear(folder: &Path) {
     let engine =
         Engine::start(EngineOptions::new(HostId(std::num::NonZeroU32::MIN))).expect("an engine");
@@ -232,7 +234,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A client that has taken the server over reads what the server can.
+/// A client that has exploited the server can read all that the server can.
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run says why")]
 fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_killed() {
@@ -263,7 +265,7 @@ fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_kil
     assert!(machine.log().contains("has ended"), "{}", machine.log());
     assert_eq!(server.stop(), 0, "{}", machine.log());
 
-    // The next one has both, and its reader ends with it.
+    // The next one has both, and its reader exits with it.
     let server = machine.serve("");
     assert_eq!(problems(&machine), "[]");
     let readers = children(server.child.id());
@@ -274,7 +276,7 @@ fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_kil
     });
 }
 
-/// A person who stops at the question for a secret has a terminal that shows what is typed.
+/// A user who interrupts the prompt for a secret has a terminal that echoes again.
 #[test]
 fn ctrl_c_at_the_question_for_a_secret_leaves_the_terminal_as_it_was() {
     let machine = machine();
@@ -296,7 +298,7 @@ fn ctrl_c_at_the_question_for_a_secret_leaves_the_terminal_as_it_was() {
     assert!(!echoes(), "a secret is not shown");
     person.write_all(b"half a sec\x03").expect("typed");
     let status = asked.wait().expect("it ends");
-    // Where the tests run in the background, that signal is ignored: then it says so.
+    // Where the tests run in the background, that signal is ignored: then it reports so.
     assert!(!status.success(), "{status}");
     assert!(echoes());
 }

@@ -30,7 +30,7 @@ fn of_several_snapshots_none_is_taken_when_one_exists() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The pool does not even exist: nobody has looked for it yet.
+/// The pool does not even exist: it has not been looked up yet.
 #[test]
 fn a_bad_tls_file_is_found_before_the_pool_is_touched() {
     let machine = Machine::with_disks(&[]);
@@ -65,8 +65,8 @@ fn an_address_that_the_machine_lacks_is_told() {
     assert_eq!(server.stop(), 0);
 }
 
-/// What the engine cannot have ends the server. So clients have what it leaves, and are told apart from
-/// those that only connect.
+/// A lack of descriptors in the engine terminates the server. So clients share the rest, and are distinguished from
+/// peers that only connect.
 #[test]
 fn where_descriptors_are_few_strangers_take_neither_the_engines_nor_a_clients() {
     let machine = Machine::with_exported_volume();
@@ -147,8 +147,8 @@ fn a_connection_notices_nothing_of_changes_around_it() {
     assert!(client.read(0, 512).is_err(), "closed, not answered");
 }
 
-/// Whoever has the control socket may ask for anything. A name that the pool cannot have is refused,
-/// and remembered by nothing.
+/// Any process with access to the control socket can send any request. A name that the pool cannot have is refused, and
+/// has no later effect.
 #[test]
 fn a_request_about_another_pool_is_refused_and_harms_no_later_one() {
     let machine = Machine::with_exported_volume();
@@ -259,7 +259,7 @@ fn another_hosts_pool_needs_the_word_that_its_owner_is_stopped() {
     machine.ok("volume list tank --host-id 00000003");
 }
 
-/// With a server and without one; what only looks is not written down.
+/// With a server and without one; read-only commands are not recorded.
 #[test]
 fn what_a_command_changes_is_written_down_with_who_asked() {
     let machine = Machine::with_disks(&["a"]);
@@ -301,7 +301,7 @@ fn what_a_command_changes_is_written_down_with_who_asked() {
     }
 }
 
-/// Clears the pool until it goes on; says what it saw if it does not.
+/// Clears the pool until it resumes; reports the last state if it does not.
 fn resume(machine: &Machine) {
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
     loop {
@@ -329,7 +329,7 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     let (a, b) = (machine.path("a"), machine.path("b"));
-    // Not their flushes: a server ends when a device that it cannot do without has failed one.
+    // Not their flushes: a server exits when a device that it cannot do without has failed one.
     let both = format!("{} write=eio\n{} write=eio\n", a.display(), b.display());
     std::fs::write(&faults, both).expect("written");
     let ended = Arc::new(AtomicBool::new(false));
@@ -349,7 +349,7 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
         machine.log().contains("the pool is suspended")
     });
     std::fs::write(&faults, "").expect("written");
-    // With one of them alone the pool would begin anew, which ends this server.
+    // With one of them alone the pool would be restarted, which terminates this server.
     eventually("both devices work again", || {
         machine.log().matches("works again").count() == 2
     });
@@ -373,7 +373,7 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
     client.write(0, &[5; 4096]).expect("written");
     client.flush().expect("flushed");
     let (a, b) = (machine.path("a"), machine.path("b"));
-    // A read that fails is the client's to know; a write waits for the devices.
+    // A failed read is reported to the client; a write is blocked on the devices.
     let dead = "write=eio flush=eio";
     let both = format!("{} {dead}\n{} {dead}\n", a.display(), b.display());
     std::fs::write(&faults, both).expect("written");
@@ -403,7 +403,7 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
     assert_eq!(server.stop(), 0);
 }
 
-/// No change waits for devices that a person has to bring back, and the end of the server says how it ended.
+/// No change is blocked on devices that an administrator must restore, and the exit of the server reports its result.
 #[test]
 fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_ended() {
     let machine = Machine::with_exported_volume();
@@ -460,7 +460,7 @@ fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_end
     assert_eq!(server.stop(), 0);
 }
 
-/// Nobody is told to stop the server of a pool for a device that the pool uses.
+/// The error must not recommend to stop the server of a pool for a device that the pool uses.
 #[test]
 fn a_device_of_a_pool_that_is_served_is_refused_with_the_name_of_the_pool() {
     let machine = Machine::with_exported_volume();
@@ -478,7 +478,7 @@ fn a_device_of_a_pool_that_is_served_is_refused_with_the_name_of_the_pool() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The second leg is the only one that is left when it fails a flush: nobody knows what it still has.
+/// The second leg is the last one when it fails a flush: its contents are uncertain.
 #[test]
 fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one_recovers() {
     let machine = Machine::with_exported_volume();
@@ -523,7 +523,7 @@ fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one
     assert_eq!(server.stop(), 0);
 }
 
-/// Sectors of a disk that are filled with one byte get another one; how many.
+/// Replaces sectors of a disk that are filled with one byte by another; returns their number.
 fn refill(disk: &std::path::Path, from: u8, to: u8) -> usize {
     use std::os::unix::fs::FileExt;
     let bytes = std::fs::read(disk).expect("read the disk");
@@ -539,7 +539,7 @@ fn refill(disk: &std::path::Path, from: u8, to: u8) -> usize {
     places.len()
 }
 
-/// The log changes a part of a block whose rest cannot be read: what was acknowledged cannot be shown yet.
+/// The log changes a part of a block that cannot be read: the acknowledged write cannot be shown yet.
 #[test]
 fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
     const OLD: u8 = 0xa7;
@@ -597,7 +597,7 @@ fn a_signal_has_the_exports_read_again() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A command is told of it soon, instead of waiting as long as work may take.
+/// A command reports it soon, instead of waiting as long as work may take.
 #[test]
 fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
     let machine = Machine::with_exported_volume();
@@ -627,7 +627,7 @@ fn a_fault_is_told_with_its_place_and_ends_the_server() {
     let thread = words.strip_prefix("; please report it with what follows (thread ");
     let name = thread.and_then(|rest| rest.split(')').next());
     assert!(name.is_some_and(|name| !name.is_empty()), "{words}");
-    // The program's own code, and what called it.
+    // The binary's own code, and its callers.
     let frames = words.lines().filter(|line| line.ends_with(']'));
     assert!(frames.count() >= 4, "{words}");
     assert_eq!(machine.serve("").stop(), 0);

@@ -1,5 +1,5 @@
-//! Lack of space: what clients, administrators and monitoring hear before a pool is full, when it is, and when
-//! there is room again.
+//! Lack of space: reports to clients, administrators and monitoring before a pool is full, when it is, and when there
+//! is room again.
 
 use crate::common::heads::noise;
 use crate::common::nbd::Nbd;
@@ -48,7 +48,7 @@ fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_roo
     });
     let before = status(&machine)["space"].clone();
     let number = |view: &Value, name: &str| view[name].as_u64().expect("a number");
-    // What the pool keeps for itself is no room for volumes.
+    // The pool's own overhead is not usable by volumes.
     assert!(number(&before, "usable") < 80 * MIB, "{before}");
     assert!(number(&before, "reserved") >= 8 * MIB, "{before}");
     assert_eq!(number(&before, "promised"), 128 * MIB, "{before}");
@@ -104,7 +104,7 @@ fn a_pool_that_nobody_serves_tells_its_space_too() {
     assert_eq!(space["refuses"], false, "{space}");
 }
 
-/// What a client was told to be durable is in the log, and has to be written by a start that finds the pool full.
+/// Acknowledged durable writes are in the log, and a start that finds the pool full must still replay them.
 #[test]
 fn a_reserved_volume_takes_writes_in_a_full_pool_and_its_log_is_replayed_there() {
     // 24 times a block, by the library's estimate, is more than is left of the reservation when all is written.

@@ -1,6 +1,6 @@
-//! Stock initiators and NBD clients against the whole server: who is let in, over which
-//! addresses, and that both protocols show the same bytes. A tool that is not installed is said
-//! to be, and its test passes.
+//! Stock initiators and NBD clients against the whole server: access by identity and address, and
+//! the same bytes over both protocols. A tool that is not installed is reported, and its test
+//! passes.
 
 use crate::common::tools::{certificates, installed, run, text, try_run};
 use crate::common::{Machine, contains};
@@ -9,7 +9,7 @@ const TARGET: &str = "iqn.2026-01.org.example:tank";
 const IPV4: &str = "127.0.0.1:";
 const IPV6: &str = "[::1]:";
 
-/// A machine whose volume `tank/v` is unit 0 of [`TARGET`], and the NBD export `v`.
+/// A host with volume `tank/v` as unit 0 of [`TARGET`], and the NBD export `v`.
 fn machine() -> Machine {
     let machine = Machine::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
@@ -21,12 +21,12 @@ fn secret_file(machine: &Machine, secret: &str) {
     std::fs::write(machine.path("secret"), secret).expect("a file");
 }
 
-/// The unit's URL as libiscsi reads it. `user` is empty, or ends with `@`.
+/// Returns the unit's URL for libiscsi. `user` is empty, or has a trailing `@`.
 fn unit(user: &str, portal: &str, options: &str) -> String {
     format!("iscsi://{user}{portal}/{TARGET}/0{options}")
 }
 
-/// Whether an initiator gets an answer to INQUIRY.
+/// Returns whether an initiator gets a response to INQUIRY.
 fn is_let_in(url: &str) -> bool {
     try_run("iscsi-inq", &[url]).status.success()
 }
@@ -101,7 +101,7 @@ fn mutual_chap_proves_the_target_to_who_asks() {
     assert!(is_let_in(&one_way), "proof is for who asks");
 }
 
-/// What discovery says, with the user of the URL, or nothing.
+/// Returns the result of discovery, with the user of the URL, or none.
 fn told(user: &str, portal: &str, options: &str) -> String {
     let url = format!("iscsi://{user}{portal}{options}");
     let asked = try_run("iscsi-ls", &[&url]);
@@ -136,7 +136,7 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
         assert!(!is_told(wrong), "{wrong}");
     }
     assert!(is_let_in(&unit("", &machine.portal(IPV4), "")));
-    // Another user meanwhile, another secret, and the pool's own proof.
+    // Another user, another secret, and the pool's own proof are set in between.
     set("other", "others-secret-1");
     set("finder", "second-secret-2");
     assert!(is_told("finder%second-secret-2@") && is_told("other%others-secret-1@"));
@@ -150,7 +150,7 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
         let told = told("finder%second-secret-2@", &machine.portal(IPV4), &options);
         assert_eq!(told.contains(TARGET), right, "{told}");
     }
-    // It stands in the pool, and is seen and taken away without a server.
+    // It is stored in the pool, and is shown and removed without a server.
     assert_eq!(server.stop(), 0);
     let shown = machine.ok("target discovery show tank --json").json();
     assert_eq!(shown["chap_users"][0], "finder");
@@ -307,7 +307,7 @@ fn tls_serves_clients_with_a_known_certificate_only() {
     .expect("copied");
     assert!(!is_let_in(&uri("nbds", "nobody")), "no certificate");
 
-    // By the name in the certificate; both come from the authority that is asked for.
+    // By the name in the certificate; both are signed by the required authority.
     machine.ok("nbd export tank/v --name v --allow-certificate other.example");
     assert!(!is_let_in(&uri("nbds", "pki")), "another name");
     machine.ok("nbd export tank/v --name v --allow-certificate vm1.example");

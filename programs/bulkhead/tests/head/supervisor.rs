@@ -1,5 +1,5 @@
-//! What the server tells its supervisor, by systemd's own protocol: datagrams of assignments, one
-//! a line (sd_notify(3)). And that a supervisor, a log or a starter that does not read stops nothing.
+//! The server's notifications to its supervisor, by systemd's own protocol: datagrams of assignments, one a line
+//! (sd_notify(3)). A supervisor, a log or a parent that does not read blocks nothing.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -10,7 +10,7 @@ use crate::common::nbd::Nbd;
 use crate::common::{Machine, SERVER_WAIT, ServerProcess, eventually};
 use rustix::fs::OFlags;
 
-/// What the supervisor waits for signs of life, in microseconds.
+/// The supervisor's watchdog time-out, in microseconds.
 const WATCHDOG_US: u64 = 10_000_000;
 
 /// The supervisor's end.
@@ -39,7 +39,7 @@ impl Supervisor {
         });
     }
 
-    /// The next datagram. A stop of this process ends a wait with a limit early.
+    /// Returns the next datagram. A stop of this process cuts a bounded wait short.
     fn receive(&self, datagram: &mut [u8]) -> std::io::Result<usize> {
         loop {
             match self.0.recv(datagram) {
@@ -122,7 +122,7 @@ fn a_supervisor_that_stands_still_stops_no_stop() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
-/// Two ends of something that takes no byte more, and keeps a writer waiting.
+/// Two ends of a full pipe or socket that blocks a writer.
 fn full(to: OwnedFd, from: OwnedFd) -> (Stdio, OwnedFd) {
     let flags = rustix::fs::fcntl_getfl(&to).expect("flags");
     rustix::fs::fcntl_setfl(&to, flags | OFlags::NONBLOCK).expect("set");

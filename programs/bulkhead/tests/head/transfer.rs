@@ -1,5 +1,5 @@
-//! Snapshots travel between two servers whose clients stay attached: whole, by what changed, and
-//! on from where either server was killed. What does not fit is refused, and leaves nothing.
+//! Snapshots are sent between two servers with attached clients: full, incremental, and resumed
+//! after either server was killed. A stream that does not fit is refused, and leaves nothing.
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
@@ -30,7 +30,7 @@ fn snapshots_travel_while_clients_are_attached() {
     assert!(far.contents("tank/copy@two") == near.contents("tank/v@two"));
     assert!(far.contents("tank/copy@one") == near.contents("tank/v@one"));
 
-    // The copy is another disk to initiators, and nobody sees it until it is exported.
+    // The copy is another disk to initiators, and is invisible until it is exported.
     let show = |head: &Head, volume: &str| {
         let words = format!("volume show {volume} --json");
         head.machine.ok(&words).json()
@@ -97,7 +97,7 @@ fn without_servers(near: &Machine, far: &Machine) {
     assert!(answer["bytes"].as_u64() > Some(SIZE as u64), "{answer}");
 }
 
-/// Nothing comes on their standard input, and nobody closes it.
+/// Their standard input delivers nothing, and is not closed.
 #[test]
 fn streams_that_hang_leave_places_for_all_other_requests() {
     let head = Head::new();
@@ -108,7 +108,7 @@ fn streams_that_hang_leave_places_for_all_other_requests() {
     };
     let mut hanging: Vec<_> = (0..STREAMS_MAX).map(hang).collect();
     eventually("one more is refused", || {
-        // The one more may have had the place that another of them asked for.
+        // The extra one may have had the slot that another of them requested.
         for (number, hanging) in hanging.iter_mut().enumerate() {
             if hanging.1.try_wait().expect("a child").is_some() {
                 *hanging = hang(number);
@@ -131,7 +131,7 @@ fn streams_that_hang_leave_places_for_all_other_requests() {
     }
 }
 
-/// Feeds a part of the stream, and waits until the server has taken some of it.
+/// Feeds a part of the stream, and waits until the server has read some of it.
 fn feed_a_part(child: &mut Child, stream: &[u8], length: usize) {
     let input = child.stdin.as_mut().expect("piped");
     // More than all buffers on the way hold.
@@ -161,7 +161,7 @@ fn a_killed_receiver_goes_on_where_it_was() {
     }
     far.received(receive, &stream);
     assert!(far.contents("tank/copy@one") == near.contents("tank/v@one"));
-    // A stream that goes on says where, which one that begins does not.
+    // A resumed stream begins with its position, which a new one does not.
     assert!(stream.len() <= whole_length + 4096, "{}", stream.len());
     assert!(far.token("tank/copy").is_empty());
 }

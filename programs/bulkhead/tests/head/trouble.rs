@@ -1,4 +1,5 @@
-//! Devices of a served pool fail: what the server says, what it does by itself, and what it keeps.
+//! Devices of a served pool fail: the server's messages, its automatic actions, and the data that
+//! it preserves.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -34,7 +35,7 @@ impl Writer {
         }
     }
 
-    /// Ends, and says whether every write succeeded.
+    /// Stops, and returns whether every write succeeded.
     fn end(mut self) -> std::io::Result<()> {
         self.ended.store(true, Ordering::Release);
         let thread = self.thread.take().expect("ended once");
@@ -176,7 +177,7 @@ fn a_leg_that_answers_again_is_brought_back_and_one_that_flaps_stays_out() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
-/// As a file in a file system that is full: what it is asked about itself it answers, and what it holds can be read.
+/// Like a file in a file system that is full: it responds to queries, and its data can be read.
 #[test]
 fn a_leg_that_stores_nothing_is_given_up_although_it_answers() {
     let machine = Machine::with_exported_volume();

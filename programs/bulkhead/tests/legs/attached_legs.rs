@@ -37,7 +37,7 @@ fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
     pair.a.machine.ok("pool scrub tank --wait");
     let status = pair.a.machine.ok("pool status tank --json").json();
     assert_eq!(status["scan"]["errors"], 0, "{status}");
-    // It fails and comes back as any other leg does.
+    // It fails and returns like any other leg.
     pair.b.leg_server.kill();
     pair.write(&mut client, 4);
     assert!(!pair.a.is_current("b"));

@@ -1,5 +1,5 @@
-//! Both legs of a mirror are gone, and one is back: the pool goes on with what that one holds if it holds all that a
-//! client was told to be durable, and asks for a word if it may not. Nobody waits for ever for an answer.
+//! Both legs of a mirror are gone, and one returns. The pool resumes with that leg if it holds all writes that were
+//! acknowledged as durable, and requires a confirmation if it may not. No client is blocked indefinitely.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -9,7 +9,8 @@ use crate::common::nbd::Nbd;
 use crate::common::{Machine, Said, ServerProcess, eventually};
 use serde_json::Value;
 
-/// The pool's server gives a device so long; the answer to `pool clear` comes some seconds later at the latest.
+/// The pool's server gives up a device after this time; the response to `pool clear` arrives some seconds later at the
+/// latest.
 const SERVER: &str = "--disk-timeout 2 --wait-for-devices 0 --leg-faults faults";
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Exit codes.
@@ -21,7 +22,7 @@ fn serve(machine: &Machine) -> ServerProcess {
     machine.serve(SERVER)
 }
 
-/// From now on these devices fail as said, and no others.
+/// From now on these devices fail as given, and no others.
 fn fail(machine: &Machine, faults: &[(&str, &str)]) {
     let line = |(disk, how): &(&str, &str)| format!("{} {how}\n", machine.path(disk).display());
     let lines: String = faults.iter().map(line).collect();
@@ -44,7 +45,7 @@ fn read(machine: &Machine) -> u8 {
     connect(machine).read(0, 4096).expect("readable")[0]
 }
 
-/// Writes on another thread, and waits until that is durable: receives whether it was, if that is ever told.
+/// Writes on another thread, and waits for durability: the receiver gets the result, if there is one.
 fn begin_write(machine: &Machine, byte: u8) -> Receiver<bool> {
     let (sender, receiver) = channel();
     let mut client = connect(machine);
@@ -74,7 +75,7 @@ fn lose_both(machine: &Machine) -> Receiver<bool> {
     answered
 }
 
-/// `pool clear`, which answers in time whatever the devices do.
+/// Runs `pool clear`, which responds in time whatever the devices do.
 fn clear(machine: &Machine, words: &str) -> Said {
     let begun = Instant::now();
     let said = machine.run(&format!("pool clear tank {words}"));
@@ -82,7 +83,7 @@ fn clear(machine: &Machine, words: &str) -> Said {
     said
 }
 
-/// Clears the pool until it goes on, with this server or with the next one.
+/// Clears the pool until it resumes, with this server or with the next one.
 fn go_on(machine: &Machine, mut server: ServerProcess) -> ServerProcess {
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
     loop {
@@ -219,7 +220,7 @@ fn with_the_word_the_pool_begins_anew_with_the_leg_that_is_back() {
     let server = serve(&machine);
     assert_eq!(read(&machine), 1);
     write(&machine, 4);
-    // It is overwritten with what was served.
+    // It is overwritten with the served data.
     fail(&machine, &[]);
     eventually("the other one is back", || {
         pool(&machine)["health"] == "ONLINE"
@@ -228,7 +229,7 @@ fn with_the_word_the_pool_begins_anew_with_the_leg_that_is_back() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
-/// The word is for the state that it was said of.
+/// The confirmation is for the state in which it was made.
 #[test]
 fn the_word_is_not_used_where_the_other_leg_is_back_before_the_start() {
     let (machine, mut server) = with_stale_leg_back();

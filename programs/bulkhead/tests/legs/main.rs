@@ -1,4 +1,4 @@
-//! Pools whose disks are legs: heads without shared disks, with and without a witness.
+//! Pools with legs: heads without shared disks, with and without a witness.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,15 +1,16 @@
-//! Members of a pool of legs that lost what they remembered, with real processes: a person's word makes them members again, and then they
-//! are as good as before.
+//! Members of a pool of legs that lost their records, with real processes: an administrator's confirmation makes them
+//! members again, with full rights.
 
 use crate::common::eventually;
 use crate::common::legs::Pair;
 
-/// What the server on head `a` says of its members.
+/// Returns the state of the members from the server on head `a`.
 fn members(pair: &Pair) -> String {
     pair.a.machine.ok("pool status tank --json").out
 }
 
-/// Its file is gone: it is no vote, and nothing is opened by it, until a person says so and the owner has told it.
+/// Its file is lost: it does not vote, and cannot be used to open the pool, until an administrator confirms it and the
+/// owner has sent it the record.
 #[test]
 fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
     let (mut pair, server) = Pair::new(true);
@@ -38,7 +39,7 @@ fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
     pair.b.start_leg_server();
     let server = pair.a.serve("");
     pair.await_witness_told();
-    // The second loss: the witness signs that the leg of `b` is out, and remembers it.
+    // The second loss: the witness signs that the leg of `b` is out, and stores that.
     let mut client = pair.a.client();
     pair.b.leg_server.kill();
     pair.write(&mut client, 10);
@@ -97,7 +98,7 @@ fn a_head_without_its_file_is_told_anew_while_the_pool_is_served() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Its machine was replaced: another key, the same number.
+/// Its host was replaced: another key, the same number.
 #[test]
 fn a_witness_on_another_machine_takes_the_place_of_the_one_before() {
     let (mut pair, server) = Pair::new(true);

@@ -1,5 +1,5 @@
-//! Pools whose legs lie on two heads, with real processes: heads and their parts are killed, stopped and started, and what was
-//! acknowledged is there.
+//! Pools with legs on two heads, with real processes: heads and their processes are killed, stopped and started, and
+//! all acknowledged writes survive.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use crate::common::eventually;
 use crate::common::legs::{Head, Pair};
 use serde_json::Value;
 
-/// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
+/// Longest time that a client may be blocked when a leg is lost. The promise is 3 s; a busy host gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// The other head's leg-server is killed: writes go on after a pause, and the leg comes back with what it missed. When the leg hangs
-/// again and again, it is left alone, which is told, until a person says that it is in order.
+/// The other head's leg-server is killed: writes continue after a pause, and the leg is resynchronized. A leg that
+/// hangs repeatedly is left out, with an alert, until an administrator confirms that it is in order.
 #[test]
 fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often() {
     let (mut pair, server) = Pair::new(true);
@@ -58,7 +58,7 @@ fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often()
     assert_eq!(server.stop(), 0);
 }
 
-/// The whole head that served is gone: the other one has everything, and takes the first one's leg back.
+/// The whole head that served is lost: the other one has all data, and later resynchronizes the first one's leg.
 #[test]
 fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
     let (mut pair, server) = Pair::new(true);
@@ -74,7 +74,7 @@ fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
     pair.a.start_leg_server();
     pair.b.await_current("a", true);
     pair.write(&mut client, 20);
-    // And what it got is whole: it goes on alone.
+    // And its leg is complete: it continues alone.
     drop(client);
     server.kill();
     pair.b.leg_server.kill();
@@ -83,7 +83,8 @@ fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
     assert_eq!(server.stop(), 0);
 }
 
-/// openzfs#14640 over two machines: a leg falls behind, all stops, and its head alone comes back.
+/// openzfs#14640 over two hosts: a leg falls behind, all processes stop, and its head alone
+/// returns.
 #[test]
 fn a_stale_head_alone_refuses_and_says_who_is_newer() {
     let (mut pair, server) = Pair::new(true);
@@ -104,7 +105,7 @@ fn a_stale_head_alone_refuses_and_says_who_is_newer() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // Nor is it opened without its record, by what the witness remembers.
+    // Nor is it opened without its record, by that of the witness.
     let words = format!(
         "pool confirm tank --search . --forget-legs --missing-devices-are-not-newer --legs {}",
         pair.b.config()
@@ -113,7 +114,7 @@ fn a_stale_head_alone_refuses_and_says_who_is_newer() {
     let why = "is current, and b:";
     pair.b.machine.refused(&words, 6, why);
     pair.b.start_leg_server();
-    // Nobody is left who remembers.
+    // No member with the record is left.
     pair.witness.kill();
     let said = pair.b.refused("--previous-owner-is-stopped");
     assert!(said.contains("too few members respond"), "{said}");
@@ -125,7 +126,8 @@ fn a_stale_head_alone_refuses_and_says_who_is_newer() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Whoever forgets the record is refused, on either head, whatever its labels say: with the lent leg alone, too.
+/// A command that discards the record is refused, on either head, whatever its labels state: with the lent leg alone,
+/// too.
 #[test]
 fn without_the_record_no_leg_is_opened() {
     let (mut pair, server) = Pair::new(true);
@@ -173,7 +175,7 @@ fn without_the_record_no_leg_is_opened() {
     assert!(!said.contains("legs"), "{said}");
 }
 
-/// A lender that hangs answers nothing, and its connections stay: its leg is dropped by the deadline.
+/// A lender that hangs does not respond, and its connections stay open: its leg is dropped by the deadline.
 #[test]
 fn a_hung_lender_is_dropped_within_the_deadline() {
     let (mut pair, server) = Pair::new(true);
@@ -191,7 +193,8 @@ fn a_hung_lender_is_dropped_within_the_deadline() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Without a witness the confirmed fence of the other head stands in for its vote, if this head has heard it since it was started.
+/// Without a witness the confirmed fence of the other head replaces its vote, if this head has been in contact with it
+/// since it was started.
 #[test]
 fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
     let (mut pair, server) = Pair::new(false);
@@ -212,7 +215,8 @@ fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
     pair.a.start_leg_server();
     pair.b.await_current("a", true);
     drop(client);
-    // A head that was started, and has not heard the other one since, may have missed anything.
+    // A head that was restarted, and has not been in contact with the other one since, may have
+    // missed any change.
     server.kill();
     pair.b.leg_server.kill();
     pair.a.leg_server.kill();
@@ -225,7 +229,7 @@ fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Both heads lose power while both legs hold everything: one of them and the witness are enough.
+/// Both heads lose power while both legs are current: one of them and the witness are enough.
 #[test]
 fn after_the_loss_of_both_heads_one_and_the_witness_start() {
     let (mut pair, server) = Pair::new(true);
@@ -246,7 +250,7 @@ fn after_the_loss_of_both_heads_one_and_the_witness_start() {
     assert_eq!(server.stop(), 0);
 }
 
-/// `status` names the leg that lacks something, and who does not answer.
+/// `status` names the stale leg, and the member that does not respond.
 #[test]
 fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     let (mut pair, server) = Pair::new(true);
@@ -282,7 +286,7 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
         leg_of(&pair.a, "b")["since_ms"].is_u64()
     });
     assert_eq!(leg_of(&pair.a, "a")["state"], "current");
-    // Each change is an event, and the next server knows of it.
+    // Each change is an event, and the next server reads it.
     let since = leg_of(&pair.a, "b")["since_ms"].clone();
     drop(client);
     assert_eq!(server.stop(), 0);
@@ -328,7 +332,7 @@ fn leg_of(asked: &Head, name: &str) -> Value {
     found.expect("a leg of that head")
 }
 
-/// What happened to legs and members, in order.
+/// Returns the events of legs and members, in order.
 fn kinds_of_events(asked: &Head) -> String {
     let events = asked.machine.ok("pool events tank --json").json();
     let kinds = events.as_array().expect("a list").iter();
@@ -339,8 +343,8 @@ fn kinds_of_events(asked: &Head) -> String {
     kinds.join(" ")
 }
 
-/// A person takes the other head's leg for a pool of its own, writes there, and brings it back. It is left alone and told, it can be
-/// looked at, and it becomes a copy of the pool by a word that names the pool.
+/// An administrator opens the other head's leg as a pool of its own, writes there, and returns it. It is left out and
+/// reported, can be inspected, and is overwritten by a copy of the pool after a confirmation that names the pool.
 #[test]
 fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
     let (mut pair, server) = Pair::new(true);
@@ -392,7 +396,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
         assert!(found == [199; 4096], "what was written elsewhere");
     });
     assert_eq!(leg_of(&pair.a, "b")["state"], "divergent");
-    // Not without the word, not with another pool's name, and not a leg that is the pool's.
+    // Not without the confirmation, not with another pool's name, and not a leg that is the pool's.
     pair.a
         .machine
         .refused(&format!("pool discard-leg tank {name}"), 6, "would be lost");
@@ -418,7 +422,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
     });
     pair.write(&mut client, 4);
     drop(client);
-    // It holds all, and nothing of its own: it goes on alone.
+    // It is current, and has no divergent data: it continues alone.
     server.kill();
     pair.a.leg_server.kill();
     let server = pair.b.serve("--previous-owner-is-stopped");
@@ -429,7 +433,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The word that the owner is stopped is wrong, and the owner can be heard.
+/// The confirmation that the owner is stopped is wrong, and the owner is still reachable.
 #[test]
 fn a_head_that_serves_is_not_taken_for_stopped() {
     let (mut pair, server) = Pair::new(true);
@@ -443,7 +447,8 @@ fn a_head_that_serves_is_not_taken_for_stopped() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Two heads and no witness: the server hangs, and the leg-server beside it lives. A word does not replace what that one says.
+/// Two heads and no witness: the server hangs, and the leg-server next to it runs. A confirmation does not override its
+/// response.
 #[test]
 fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
     let (mut pair, server) = Pair::new(false);
@@ -460,8 +465,8 @@ fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Two heads and no witness: a whole head stands still and is taken for one that is off. When it goes on it knows that it knows nothing,
-/// and acknowledges nothing.
+/// Two heads and no witness: a whole head stalls and is treated as off. When it resumes it discards its state, and
+/// acknowledges nothing.
 #[test]
 fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
     let (mut pair, server) = Pair::new(false);
@@ -480,7 +485,7 @@ fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
             .write(31 << 20, &[7; 4096])
             .and_then(|()| client.flush())
     });
-    // Whoever restarts what hangs, and gives a word again.
+    // An administrator restarts the hung processes, and confirms again.
     server.kill();
     let acknowledged = late.join().expect("no panic");
     assert!(acknowledged.is_err(), "the other head does not have it");
@@ -492,7 +497,7 @@ fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The leg-server alone stands still: its pool server is heard, and a word does not count.
+/// The leg-server alone stalls: its pool server is reachable, and a confirmation is refused.
 #[test]
 fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_still() {
     let (mut pair, server) = Pair::new(false);
@@ -533,7 +538,7 @@ fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_t
         assert!(said.contains("does not replace its vote"), "{said}");
         assert!(said.contains(&format!("power head {other} off")), "{said}");
     }
-    // A fence ends the leg-server, too.
+    // A fence stops the leg-server, too.
     pair.a.leg_server.kill();
     let server = pair.b.serve("--fenced-owner a");
     let mut client = pair.b.client();
@@ -549,11 +554,11 @@ fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_t
     pair.cut_network(false);
     let server = pair.a.serve("--stopped-owner b");
     pair.check(&mut pair.a.client());
-    // Its own leg is about to come back: that does not hold up the end.
+    // Its own leg is about to return: that does not delay the exit.
     assert_eq!(server.stop(), 0);
 }
 
-/// A pool is to be made of the disks of another one that is served: it is refused before anything is done to them.
+/// A pool is to be created on the disks of another pool that is served: it is refused before the disks are changed.
 #[test]
 fn disks_of_a_pool_that_is_served_are_not_taken_for_a_new_one() {
     let (mut pair, server) = Pair::new(true);
@@ -592,8 +597,8 @@ fn disks_of_a_pool_that_is_served_are_not_taken_for_a_new_one() {
     assert_eq!(made, Ok(()), "nobody uses them");
 }
 
-/// Two heads and no witness: the other head is lost while the pool is open. When it was fenced since, writes go on. The cluster's agent
-/// says so by a file; here the test does.
+/// Two heads and no witness: the other head is lost while the pool is open. When it was fenced since, writes continue.
+/// The cluster's agent reports that by a file; here the test does.
 #[test]
 fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
     let (mut pair, server) = Pair::new(false);
@@ -609,7 +614,7 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
     eventually("its fence would be a vote", || {
         wish().is_some_and(|(_, rest)| rest == "b")
     });
-    // That of another wish says nothing.
+    // A file of another request has no effect.
     std::fs::write(&confirmed, format!("{:016x}\n", 1)).expect("written");
     pair.b.leg_server.kill();
     let mut waits = pair.a.client();
@@ -643,7 +648,8 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The heads have read different things of the pool: that is told while it is open, and it is not opened.
+/// The heads have different configurations of the pool: that is reported while it is open, and the next start is
+/// refused.
 #[test]
 fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
     let (mut pair, server) = Pair::new(true);
@@ -665,7 +671,7 @@ fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A connection to a leg ends while its lender lives: the next session goes on where it was, and nothing is dropped.
+/// A connection to a leg is cut while its lender runs: the next session resumes, and no leg is dropped.
 #[test]
 fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
     let (mut pair, server) = Pair::new(true);
@@ -676,7 +682,7 @@ fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
     let mut client = pair.a.client();
     for _ in 0..5 {
         pair.write(&mut client, 4);
-        // That of the session, and maybe one by which the lender is asked whether it lives.
+        // That of the session, and possibly one that probes the lender.
         assert_ne!(way.cut(), 0);
         pair.write(&mut client, 4);
     }
@@ -691,7 +697,7 @@ fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The only leg that holds everything is the other head's: the pool is opened on it alone, and the own leg gets what it lacks.
+/// The only current leg is the other head's: the pool is opened on it alone, and the own leg is resynchronized.
 #[test]
 fn a_head_with_a_stale_leg_opens_the_pool_on_the_other_heads_leg() {
     let (mut pair, server) = Pair::new(true);

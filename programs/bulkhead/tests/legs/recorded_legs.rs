@@ -2,7 +2,7 @@
 
 use crate::common::legs::{Head, Pair};
 
-/// What `record-legs` says on `a`, and its exit code.
+/// Returns the output of `record-legs` on `a`, and its exit code.
 fn records(pair: &Pair) -> (i32, String) {
     let words = format!(
         "pool record-legs tank --search . --legs {}",
@@ -17,7 +17,8 @@ fn is_recorded(pair: &Pair) {
     assert_eq!(code, 0, "{said}");
 }
 
-/// A mirror on one head with data gets a leg on a second head, which then carries it alone. Nobody opens it past its record.
+/// A mirror on one head with data gets a leg on a second head, which then carries it alone. It cannot be opened without
+/// its record.
 #[test]
 fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
     let (mut pair, mut server) = Pair::plain();
@@ -37,7 +38,7 @@ fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
     let spare = pair.a.machine.path("spare");
     pair.a
         .does(&format!("pool detach tank {}", spare.display()));
-    // All have to know of it from the first moment.
+    // All members must store it from the beginning.
     pair.witness.kill();
     pair.b.leg_server.kill();
     let (code, said) = records(&pair);
@@ -99,7 +100,7 @@ fn is_refused_with(pair: &mut Pair, from: &str, to: &str, code: i32, parts: &[&s
     pair.reconfigure(to, from);
 }
 
-/// Paths that are not there, on either head, and a certificate that is another one.
+/// Missing paths, on either head, and a wrong certificate.
 #[test]
 fn what_cannot_be_meant_is_told_before_anything_is_changed() {
     let (mut pair, server) = Pair::plain();
@@ -118,7 +119,8 @@ fn what_cannot_be_meant_is_told_before_anything_is_changed() {
     is_recorded(&pair);
 }
 
-/// Nobody may lend or remember the pool meanwhile, and a number is not used for another record.
+/// No process may lend or record the pool concurrently, and a number is not reused for another
+/// record.
 #[test]
 fn a_record_is_forgotten_only_while_nobody_goes_by_it_and_its_number_is_used_once() {
     let (mut pair, server) = Pair::plain();
@@ -151,7 +153,8 @@ fn a_record_is_forgotten_only_while_nobody_goes_by_it_and_its_number_is_used_onc
     is_recorded(&pair);
 }
 
-/// The command ended when the labels named the record and nobody was told of it, and when one member was not told. It is said again.
+/// The command was interrupted when the labels named the record and no member had it, or all but one had it. It is
+/// repeated.
 #[test]
 fn a_record_that_was_not_finished_is_taken_up() {
     let (mut pair, server) = Pair::plain();
@@ -172,7 +175,7 @@ fn a_record_that_was_not_finished_is_taken_up() {
     }
     is_recorded(&pair);
     pair.await_witness_told();
-    // One member was not told, and the others went on without it.
+    // One member did not get it, and the rest continued without that member.
     pair.forget(&["w"]);
     let server = pair.a.serve("");
     pair.check(&mut pair.a.client());
@@ -214,7 +217,8 @@ fn a_command_that_is_killed_at_any_time_leaves_a_pool_that_it_takes_up() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Members change by another record: the pool goes on without its record on one head, and gets one that the new members remember.
+/// Members change by another record: the pool continues without its record on one head, and gets one with the new
+/// members.
 #[test]
 fn two_heads_get_a_witness_by_another_record() {
     let (mut pair, server) = Pair::new(false);
@@ -250,7 +254,7 @@ fn two_heads_get_a_witness_by_another_record() {
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
     drop(client);
-    // Without the other head, and without a word: the witness is enough.
+    // Without the other head, and without a confirmation: the witness is enough.
     pair.b.leg_server.kill();
     assert_eq!(server.stop(), 0);
     let server = pair.a.serve("");

@@ -1,4 +1,4 @@
-//! Disks of legs that are exchanged for others while the pool is served.
+//! Disks of legs that are replaced by others while the pool is served.
 
 use crate::common::legs::Pair;
 use crate::common::{ServerProcess, eventually};
@@ -15,7 +15,7 @@ fn leg_of(pair: &Pair, name: &str) -> Value {
     found.expect("a leg of that head")
 }
 
-/// Reads everything on both legs of every block.
+/// Reads all blocks on both legs.
 fn scrub(head: &crate::common::legs::Head) {
     head.machine.ok("pool scrub tank --wait");
     let status = head.machine.ok("pool status tank --json").json();
@@ -30,8 +30,8 @@ fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
     assert_eq!(server.stop(), 0);
 }
 
-/// The other head's disk dies for good. Another one takes its place, gets everything, and carries the pool alone. The one that went
-/// does not pass for it.
+/// The other head's disk fails permanently. Another one replaces it, is resynchronized, and carries the pool alone. The
+/// old one is not accepted in its place.
 #[test]
 fn a_disk_of_the_other_head_that_died_is_replaced() {
     let (mut pair, server) = Pair::new(true);
@@ -71,7 +71,8 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     the_other_head_has_all(&mut pair, server);
 }
 
-/// While the pool is closed a new disk takes the place of the other head's, and nobody is told.
+/// While the pool is closed a new disk replaces the other head's, and the configuration is
+/// unchanged.
 #[test]
 fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
     let (mut pair, server) = Pair::new(true);
@@ -88,7 +89,7 @@ fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
     pair.check(&mut client);
     pair.write(&mut client, 4);
     pair.a.await_current("b", false);
-    // Nothing is copied to it before a person says so.
+    // It is not resynchronized before an administrator requests it.
     let advice = format!("`bulkhead pool replace tank {}`", pair.b.leg("b"));
     eventually("what to do is told", || {
         let status = pair.a.machine.ok("pool status tank --json").json();
@@ -103,7 +104,7 @@ fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
     the_other_head_has_all(&mut pair, server);
 }
 
-/// The other head's disk is plugged in again, or a copy of it is: the leg-server opens it anew, and is not restarted.
+/// The other head's disk is plugged in again, or a copy of it is: the leg-server reopens it, and is not restarted.
 #[test]
 fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
     let (mut pair, server) = Pair::new(true);
@@ -155,7 +156,7 @@ fn a_disk_of_the_head_that_serves_is_exchanged_while_it_is_current() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Once it is on record, the next owner goes on with it: here, and on the head whose disk it is.
+/// Once it is on record, the next owner resumes it: here, and on the head with the disk.
 #[test]
 fn a_replacement_is_taken_up_by_the_next_owner() {
     let (mut pair, server) = Pair::new(true);
@@ -176,7 +177,7 @@ fn a_replacement_is_taken_up_by_the_next_owner() {
     let server = pair.a.serve("");
     pair.a.await_current("b", true);
     pair.check(&mut pair.a.client());
-    // Another one again: this time the head that has it serves.
+    // Another one again: this time the head with that disk serves.
     let mut client = pair.a.client();
     pair.a.leg_server.kill();
     pair.write(&mut client, 1);
@@ -192,7 +193,7 @@ fn a_replacement_is_taken_up_by_the_next_owner() {
         pair.b.leg("new"),
         pair.b.leg("newer")
     );
-    // The other head's leg-server has just begun anew: as long as its leg is away, this one is needed.
+    // The other head's leg-server has just restarted: as long as its leg is away, this one is needed.
     eventually("the other leg is back", || {
         let said = pair.b.machine.run(&words);
         let is_done = said.code == 0;
@@ -207,7 +208,7 @@ fn a_replacement_is_taken_up_by_the_next_owner() {
     assert_eq!(server.stop(), 0);
 }
 
-/// What cannot take the place of a leg is refused, and nothing has changed then.
+/// A disk that cannot replace a leg is refused, without any change.
 #[test]
 fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
     let (mut pair, server) = Pair::new(true);
@@ -215,7 +216,7 @@ fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
     pair.write(&mut client, 4);
     pair.b.leg_server.kill();
     pair.write(&mut client, 4);
-    // The last one that holds everything.
+    // The last current one.
     let own = pair.a.leg("a");
     let said = pair.a.machine.run(&format!("pool replace tank {own}"));
     assert!(said.err.contains("is needed"), "{}", said.err);
@@ -249,7 +250,7 @@ fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
     assert_eq!(server.stop(), 0);
 }
 
-/// What would change the pool's devices behind the back of its record is refused, and the other head can still serve it.
+/// A change of the pool's devices that bypasses its record is refused, and the other head can still serve it.
 #[test]
 fn devices_of_a_pool_of_legs_are_not_changed_behind_its_record() {
     let (mut pair, server) = Pair::new(true);

@@ -1,11 +1,12 @@
-//! What comes back to a pool of legs on two heads: pools of many groups after a crash, disks that are older than they were.
+//! Legs that return to a pool on two heads: pools of many groups after a crash, and disks with older contents than
+//! before.
 
 use crate::common::legs::{Head, Pair};
 
 /// More than ZFS writes the root of a transaction group to.
 const GROUPS: usize = 5;
 
-/// Reads everything on both legs of every block; what was found wrong is counted.
+/// Reads all blocks on both legs, and checks the number of errors found.
 fn scrub(head: &Head) {
     head.machine.ok("pool scrub tank --wait");
     let status = head.machine.ok("pool status tank --json").json();
@@ -48,7 +49,7 @@ fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back(
     assert_eq!(server.stop(), 0);
 }
 
-/// Somebody restores an older copy of the disk of a stale leg: it gets back what it had lost by that, too.
+/// An older image of the disk of a stale leg is restored: the lost part is resynchronized, too.
 #[test]
 fn an_older_image_of_a_stale_leg_is_copied_in_full() {
     let (mut pair, server) = Pair::new(true);
@@ -86,7 +87,7 @@ fn two_disks_of_a_head_with_each_others_number_keep_the_pool_closed() {
     drop(client);
     assert_eq!(server.stop(), 0);
     pair.cross_disks_of_b();
-    // With both legs of each group, and with those of the head alone whose disks are crossed.
+    // With both legs of each group, and with those of the head with swapped disks alone.
     let said = pair.a.refused("");
     assert!(said.contains("is another disk of pool tank"), "{said}");
     pair.a.leg_server.kill();

@@ -1,5 +1,5 @@
-//! A pool some of whose devices are missing when it is opened: those that are present may be the
-//! ones that fell behind, and nothing on them tells.
+//! A pool with missing devices when it is opened: those that are present may be the ones that fell
+//! behind, and their labels do not show it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,9 +7,9 @@ use std::process::Stdio;
 use crate::common::nbd::Nbd;
 use crate::common::{Machine, eventually};
 
-/// Exit code of what needs a word of the administrator.
+/// Exit code of an action that needs a confirmation of the administrator.
 const NEEDS_CONFIRMATION: i32 = 6;
-/// Starts a server that serves NBD only, and waits for missing devices as long as said.
+/// Starts a server that serves NBD only, and waits for missing devices as given.
 const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
 
 /// A detach is cut short after each third write: there are more between the labels that come before the root and those after it.
@@ -101,11 +101,11 @@ fn a_word_of_the_administrator_opens_one_state_of_the_pool_once() {
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(&machine), 1);
     server.kill();
-    // From now on the label says that `b` is out.
+    // From now on the label marks `b` as out.
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(server.stop(), 0);
 
-    // The same question again: the word was used up.
+    // The same refusal again: the confirmation was used up.
     std::fs::write(machine.path("a"), before).expect("written");
     machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
 }
@@ -114,7 +114,7 @@ fn a_word_of_the_administrator_opens_one_state_of_the_pool_once() {
 fn a_word_about_one_state_of_the_pool_is_none_about_another() {
     let machine = with_stale_leg_alone();
     machine.ok("pool confirm tank --missing-devices-are-not-newer");
-    // Used with everything present, it is as good as never said.
+    // Used with all devices present, it has no effect.
     bring_back(&machine, "b");
     let server = machine.serve("");
     write(&machine, 3);
@@ -181,7 +181,7 @@ fn has_label(disk: &Path) -> bool {
     labels::Label::read(disk).expect("readable").is_some()
 }
 
-/// `a` fell behind, `b` went on and was replaced by `c`: `b` was let go, and does not say that `a` has everything.
+/// `a` fell behind, `b` continued and was replaced by `c`: `b` was detached, and is no evidence that `a` is current.
 #[test]
 fn a_leg_that_was_let_go_does_not_vouch_for_one_that_fell_behind_before() {
     let machine = Machine::with_exported_volume();
@@ -204,7 +204,7 @@ fn a_leg_that_was_let_go_does_not_vouch_for_one_that_fell_behind_before() {
     machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
 }
 
-/// What a drill does that takes a disk away, and then the head.
+/// A drill removes a disk, and then the head.
 #[test]
 fn a_leg_that_failed_while_it_was_served_is_marked_and_the_others_start_without_a_word() {
     let machine = with_failed_leg();
@@ -242,7 +242,7 @@ fn with_failed_leg() -> Machine {
     machine
 }
 
-/// A disk can be found by its label and not be opened, such as a volume of a SAN that somebody made smaller.
+/// A disk can be found by its label but not be opened, such as a volume of a SAN that was shrunk.
 #[test]
 fn a_pool_does_not_go_back_to_a_failed_leg_because_the_newer_one_cannot_be_opened() {
     let machine = with_failed_leg();
@@ -281,7 +281,7 @@ fn a_leg_that_is_known_to_be_stale_and_cannot_be_opened_does_not_stand_in_the_wa
     assert_eq!(server.stop(), 0);
 }
 
-/// What is left of a disk holds its first labels, and is too small for the pool.
+/// A truncated disk has its first labels, and is too small for the pool.
 fn shrink(disk: &Path) {
     let file = std::fs::File::options().write(true).open(disk);
     let file = file.expect("open");

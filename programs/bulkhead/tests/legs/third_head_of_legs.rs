@@ -7,9 +7,9 @@ use crate::common::legs::{Head, Pair};
 use crate::common::{ServerProcess, eventually};
 use leg_record::{MemberId, Membership};
 
-/// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
+/// Longest time that a client may be blocked when a leg is lost. The promise is 3 s; a busy host gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Longer than a server may stand still without asking whose the pool is.
+/// Longer than a server may stall without checking its ownership.
 const STANDSTILLS: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(3)];
 const ADD: &str = "pool add-head tank c";
 
@@ -24,13 +24,13 @@ fn has_three(head: &Head) -> bool {
 fn name_third(pair: &mut Pair) -> Head {
     let third = pair.name_third();
     let mut client = pair.a.client();
-    // Whatever was lost meanwhile is noticed.
+    // Any state lost in between is noticed.
     pair.write(&mut client, 1);
     pair.a.await_all_current();
     third
 }
 
-/// The leg of the third head joins, and holds everything in the end.
+/// Attaches the leg of the third head, and waits until it is current.
 fn attach(pair: &mut Pair, third: &Head) {
     let words = format!("pool attach tank {} {}", pair.a.leg("a"), third.leg("c"));
     let said = pair.a.machine.ok("pool status tank").out;
@@ -40,7 +40,7 @@ fn attach(pair: &mut Pair, third: &Head) {
     pair.a.await_current("c", true);
 }
 
-/// Most labels are on other heads, which answer whose the pool is. Clients write meanwhile.
+/// Most labels are on other heads, which are queried for ownership. Clients write concurrently.
 fn stands_still(pair: &mut Pair, server: &ServerProcess) {
     let mut client = pair.a.client();
     for length in STANDSTILLS {
@@ -90,7 +90,7 @@ fn a_third_head_joins(has_witness: bool) {
     assert!(pair.a.does(ADD).contains("c is a head of the pool"));
     attach(&mut pair, &third);
     stands_still(&mut pair, &server);
-    // A witness has no vote any more, and nobody has to be fenced.
+    // A witness has no vote any more, and no fence is needed.
     pair.witness.kill();
     pair.b.leg_server.kill();
     let mut client = pair.a.client();
@@ -149,7 +149,7 @@ fn a_third_head_takes_the_place_of_a_witness() {
     a_third_head_joins(true);
 }
 
-/// What was acknowledged is there, and the head is added when it is said again.
+/// All acknowledged writes survive, and the head is added when the request is repeated.
 #[test]
 fn a_third_head_is_added_whenever_the_owner_is_killed_meanwhile() {
     let (mut pair, mut server) = Pair::new(true);

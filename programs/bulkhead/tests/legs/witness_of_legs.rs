@@ -1,5 +1,5 @@
-//! A witness is added to a pool with legs and removed again while a client writes, with real processes, which are killed meanwhile. Who
-//! counts is said by the record, and not by the configuration.
+//! A witness is added to a pool with legs and removed again while a client writes, with real processes, some of which
+//! are killed. The record defines the members, not the configuration.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,24 @@ use crate::common::{ServerProcess, eventually};
 use leg_record::Membership;
 use serde_json::Value;
 
-/// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
+/// Longest time that a client may be blocked when a leg is lost. The promise is 3 s; a busy host gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Rounds of kills.
 const ROUNDS_MAX: u64 = 6;
-/// The volume has room for what is written in all rounds, however fast the disks are.
+/// The volume has room for the writes of all rounds, however fast the disks are.
 const BETWEEN_WRITES: Duration = Duration::from_millis(5);
 const ADD: &str = "pool set-witness tank w";
 const REMOVE: &str = "pool set-witness tank --none";
 
-/// Whether the record that the member of a head accepted names a witness; none if it names nobody.
+/// Returns whether the record that the member of a head accepted names a witness; none if it names
+/// no members.
 fn has_witness(head: &Head) -> Option<bool> {
     let record = head.memory().accepted.expect("a record");
     let members = record.members?;
     Some(matches!(members, Membership::TwoHeadsAndWitness { .. }))
 }
 
-/// The names of those who remember, and of those whom the configuration names besides, as the status shows them.
+/// Returns the names of the members, and of further ones in the configuration, as the status shows them.
 fn members(head: &Head) -> (Vec<String>, Vec<String>) {
     let status: Value =
         serde_json::from_str(&head.machine.ok("pool status tank --json").out).expect("JSON");
@@ -44,7 +45,7 @@ fn members(head: &Head) -> (Vec<String>, Vec<String>) {
 fn name_witness(pair: &mut Pair) {
     pair.name_witness();
     let mut client = pair.a.client();
-    // Whatever was lost meanwhile is noticed.
+    // Any state lost in between is noticed.
     pair.write(&mut client, 1);
     pair.a.await_all_current();
 }
@@ -75,7 +76,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
         (vec!["a".into(), "b".into(), "w".into()], vec![])
     );
     assert!(pair.a.does(ADD).contains("w stores"), "it is so already");
-    // The other head is lost. Nobody has to be fenced.
+    // The other head is lost. No fence is needed.
     let mut client = pair.a.client();
     pair.b.leg_server.kill();
     let begun = Instant::now();
@@ -127,7 +128,7 @@ fn the_other_head_takes_over_by_the_witness_that_was_added() {
     pair.b.does(REMOVE);
     eventually("both heads have it", || has_witness(&pair.a) == Some(false));
     pair.check(&mut client);
-    // The file is written last. The server, which has read the one before, takes it for what it knows.
+    // The file is written last. The server, which has read the previous one, treats it as its current state.
     pair.unname_witness();
     pair.write(&mut client, 1);
     eventually("nobody differs", || {
@@ -140,7 +141,7 @@ fn the_other_head_takes_over_by_the_witness_that_was_added() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The pool goes on as it was, and says so.
+/// The pool continues unchanged, and reports so.
 #[test]
 fn a_change_that_cannot_be_agreed_is_refused_and_nothing_waits_for_it() {
     let (mut pair, server) = Pair::new(false);
@@ -200,8 +201,8 @@ fn serve_again(pair: &Pair, server: ServerProcess) -> ServerProcess {
     server
 }
 
-/// The owner, the other head's leg-server or the witness is killed some time after a change began. What was acknowledged is there, and the
-/// change is done when it is said again.
+/// The owner, the other head's leg-server or the witness is killed some time after a change began. All acknowledged
+/// writes survive, and the change is completed when it is repeated.
 #[test]
 fn a_change_is_finished_whoever_is_killed_meanwhile() {
     let seed = std::env::var("BULKHEAD_WITNESS_SEED");
