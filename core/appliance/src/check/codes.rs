@@ -81,16 +81,16 @@ codes! {
     FenceAgent "fence-agent" Error
         "Pacemaker starts the agent by this name; there is no agent of another form."
     OutletName "outlet-name" Error
-        "Pacemaker splits its lists of heads and outlets at these characters, and would switch something else."
+        "Pacemaker splits its lists of heads and outlets at these characters, and would switch a wrong outlet."
     OneOutlet "one-outlet" Warning
         "A head with two power supplies stays on when one outlet is switched off; with one supply a lost feed stops it."
     FenceDelayEqual "fence-delay-equal" Error
         "Two healthy heads that do not see each other power each other off at the same time, and neither survives."
     FenceDelayNeedless "fence-delay-needless" Hint
-        "The witness already decides which half survives; the delay only makes takeovers longer."
+        "The witness already decides which half survives; the delay only prolongs takeovers."
 
     OneLink "one-link" Warning
-        "With one link, one pulled cable looks like a failed head and powers a healthy one off."
+        "With one link, one pulled cable is taken for a failed head, and a healthy one is powered off."
     NoLink "no-link" Error
         "Heads that exchange no heartbeats are no appliance."
     HeartbeatNumber "heartbeat-number" Error
@@ -104,14 +104,14 @@ codes! {
     HeadAddressMissing "head-address-missing" Error
         "Where heads call their interfaces differently, a moving address finds its interface by the head's own address in the same range."
     LinkFamily "link-family" Error
-        "The two ends of a link must use the same address family."
+        "Both sides of a link must use the same address family."
 
     QuorumMissing "quorum-missing" Error
         "Without a rule, no head may act alone: after the loss of one head of two the other stops all pools."
     QuorumUnfit "quorum-unfit" Error
         "A rule for another number of heads lets no head act, or two at once."
     WitnessSharesFate "witness-shares-fate" Error
-        "A witness that fails with a head takes its vote along when it is needed."
+        "A witness that fails with a head is missing when its vote is needed."
     WitnessBlind "witness-blind" Hint
         "A witness that reaches both heads cannot tell which of them has lost its clients, unless they try to reach other addresses."
 
@@ -154,15 +154,15 @@ codes! {
     LegGroupShape "leg-group-shape" Error
         "Other numbers of disks are no such device, or take a network round for each further copy."
     LegsOnOneHead "legs-on-one-head" Error
-        "The head that fails takes two disks along, and the group survives the loss of one: no takeover is possible."
+        "Two disks fail with their head, and the group survives the loss of one: no takeover is possible."
     LegNumber "leg-number" Error
-        "Heads and witness identify members of the record by number; a number that is used twice makes an empty disk pass for a current one."
+        "Heads and witness identify members of the record by number; with a number that is used twice an empty disk passes for a current one."
     HeadWithoutLeg "head-without-leg" Warning
         "A head without a disk of a group reads all data over the network, and has no copy when it is cut off."
     NoLegNetwork "no-leg-network" Error
         "Without a network between the heads no write reaches the second copy."
     OneLegNetwork "one-leg-network" Warning
-        "One pulled cable makes all disks of the other head stale; until they are resynchronized the pool has no redundancy, and with two heads writes stall until a fence."
+        "With one pulled cable all disks of the other head become stale; until they are resynchronized the pool has no redundancy, and with two heads writes stall until a fence."
     LegNetworkWithClients "leg-network-with-clients" Hint
         "Every write of a client crosses the network of the legs once more: on one network both share its bandwidth, and a client that floods it delays all writes."
     LegWitnessUnreached "leg-witness-unreached" Warning
@@ -191,7 +191,7 @@ codes! {
     TokenShortForGuest "token-short-for-guest" Warning
         "A hypervisor stops its guests for a good part of a second to move or snapshot them; with a shorter token that powers healthy heads off."
     ConsensusShort "consensus-short" Error
-        "Corosync does not start with a consensus below 30 ms, and heads that give up before the others could respond form clusters of their own."
+        "Corosync does not start with a consensus below 30 ms, and heads that give up before their peers could respond form clusters of their own."
     ProbeTimeoutShort "probe-timeout-short" Error
         "A link that must respond before it is probed twice flaps, and heads that lose all links at once fence each other."
     BudgetBelowDetection "budget-below-detection" Error
@@ -232,7 +232,7 @@ codes! {
     VersionsDiffer "versions-differ" Warning
         "Heads with different versions are not tested together, except for a short time during an upgrade."
     FeaturesDiffer "features-differ" Warning
-        "A feature that is enabled where it is supported makes the pool unusable where it is not."
+        "A pool with an enabled feature cannot be used where the feature is not supported."
     FeatureUnsupported "feature-unsupported" Error
         "A head without support for an active feature in its OpenZFS cannot import the pool."
     InterfaceMissing "interface-missing" Error
@@ -242,7 +242,7 @@ codes! {
     DiskMissing "disk-missing" Error
         "A head that does not see the disks cannot take the pool over."
     DiskSectorLarger "disk-sector-larger" Error
-        "Each write smaller than the disk's own block makes the disk read first; writes take several times as long."
+        "For each write smaller than its own block the disk reads first; writes take several times as long."
     DiskUnaligned "disk-unaligned" Warning
         "Writes that straddle two blocks of the disk make it read and write both."
     NoReservations "no-reservations" Warning
@@ -260,7 +260,7 @@ codes! {
     SecretMissing "secret-missing" Error
         "Without the password of a fence device nothing is taken over. Without its key of TLS a pool is not served, and without its keytab no client comes by Kerberos."
     SecretOpen "secret-open" Warning
-        "A user who can read a password can power the heads off. One who can read a key or a keytab can impersonate the pool's server."
+        "With a password that others can read, they can power the heads off; with a key or a keytab, they can impersonate the pool's server."
     SecretInFile "secret-in-file" Warning
         "The cluster's configuration contains it, and shows it to every administrator of the cluster."
     ReplicationAddress "replication-address" Error

@@ -24,7 +24,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             _ => checker.find(
                 Code::NoFencing,
                 &head_key(name).field("fencing"),
-                format!("nobody can power {name} off"),
+                format!("no device can power {name} off"),
                 format!("describe its BMC as [heads.{name}.fencing.bmc], or its outlets, or its virtual_machine"),
             ),
         }
@@ -84,7 +84,7 @@ fn check_names(checker: &mut Checker<'_>) {
                 Code::OutletName,
                 &key_of(name).field("virtual_machine").field("machine"),
                 format!("{:?} cannot be passed to a fence agent", machine.machine),
-                "write the machine's number or UUID if the agent takes it, or rename the machine",
+                "write the virtual machine's number or UUID if the agent accepts it, or rename the virtual machine",
             );
         }
         let outlets = head.fencing.iter().flat_map(|fencing| &fencing.outlets);
@@ -147,7 +147,7 @@ fn check_fate(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
                 Code::FencingOnHead,
                 &key,
                 format!("{address} is an address of the appliance itself"),
-                "write the address of the BMC, PDU or hypervisor, which lives outside the operating system",
+                "write the address of the BMC, PDU or hypervisor, which is not part of the operating system",
             );
         }
     }
@@ -162,7 +162,7 @@ fn check_power(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
             Code::FencingSharesHost,
             &key_of(name).field("virtual_machine"),
             format!("{name} can be powered off by its hypervisor only"),
-            "add the outlets of the machine that runs it; without them an operator must confirm by hand when that machine fails",
+            "add the outlets of its host; without them an operator must confirm by hand when that host fails",
         );
     } else if fencing.outlets.is_empty() {
         checker.find(
@@ -250,7 +250,7 @@ fn check_twice(checker: &mut Checker<'_>) {
                 checker.find(
                     Code::FenceDeviceTwice,
                     &key,
-                    format!("{device} is said to power {other} and {name}"),
+                    format!("{device} is named for both {other} and {name}"),
                     "look at the cables and write each device once",
                 );
             }
@@ -294,7 +294,7 @@ fn check_hosts(checker: &mut Checker<'_>) {
                 Code::HeadsOnOneHost,
                 &key_of(name).field("virtual_machine").field("hypervisor"),
                 format!("{other} and {name} both run on {}", machine.hypervisor),
-                "run each head on a machine of its own; for trying things out it is fine",
+                "run each head on a host of its own; for trials this is acceptable",
             );
         }
     }
@@ -312,7 +312,7 @@ fn check_parameters(checker: &mut Checker<'_>) {
             checker.find(
                 Code::SecretInFile,
                 &key.field("parameters").field(name),
-                format!("{name} stands in the file"),
+                format!("{name} is in the file"),
                 mend,
             );
         }

@@ -161,7 +161,7 @@ fn check_shape(checker: &mut Checker<'_>, key: &Key, group: &LegGroup, is_log: b
         ),
         LegGroupKind::Raidz1 if is_log => (
             false,
-            "write kind = \"mirror\": ZFS keeps its log on mirrors only",
+            "write kind = \"mirror\": ZFS stores its log on mirrors only",
         ),
         LegGroupKind::Raidz1 => (
             count >= RAIDZ1_LEGS_MIN,
@@ -316,8 +316,8 @@ fn check_members(checker: &mut Checker<'_>) {
         (2, None) => checker.find(
             Code::LegWitnessMissing,
             &Key::of("witness"),
-            "two heads, and no third machine that remembers which disks hold everything",
-            "run bulkhead-witness on any third machine, such as the one of quorum.witness or a NAS, and describe it as [witness]",
+            "two heads, and no third member of the record of legs",
+            "run bulkhead-witness on any third host, such as that of quorum.witness or a NAS, and describe it as [witness]",
         ),
         (2, Some(_)) | (3, None) => {}
         (3, Some(_)) => checker.find(
@@ -347,7 +347,7 @@ fn check_ways_to_witness(checker: &mut Checker<'_>, witness: &LegWitness) {
         checker.find(
             Code::LegWitnessWithoutVote,
             &Key::of("quorum.rule"),
-            "a third machine remembers, and has no vote",
+            "the third member of the record of legs has no vote in the cluster",
             "run corosync-qnetd there, too, and write rule = \"witness\"",
         );
     }
@@ -409,7 +409,7 @@ fn check_witness(checker: &mut Checker<'_>, witness: &LegWitness) {
                 Code::WitnessSharesFate,
                 &key.field("addresses").item(index),
                 format!("{address} is an address of the appliance itself"),
-                "run the witness on a third machine",
+                "run the witness on a third host",
             );
         }
     }
@@ -419,7 +419,7 @@ fn check_fingerprints(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     let mut first: BTreeMap<String, String> = BTreeMap::new();
     let heads = appliance.heads.iter().map(|(name, head)| {
-        let how = format!("write what `{IDENTITY_COMMAND}` prints on {name}");
+        let how = format!("write the output of `{IDENTITY_COMMAND}` on {name}");
         (
             name.to_string(),
             head_key(name),
@@ -428,7 +428,7 @@ fn check_fingerprints(checker: &mut Checker<'_>) {
         )
     });
     let witness = appliance.witness.iter().map(|witness| {
-        let how = "write what `bulkhead-witness identity` prints there".to_owned();
+        let how = "write the output of `bulkhead-witness identity` there".to_owned();
         (
             "the witness".to_owned(),
             Key::of("witness"),
@@ -458,7 +458,7 @@ fn check_fingerprints(checker: &mut Checker<'_>) {
                 Code::LegFingerprintTwice,
                 &key,
                 format!("{other} and {who} have one fingerprint"),
-                "give each machine a key of its own; after a copy of a machine, remove the copied key there",
+                "create a separate key on each host; after a host is cloned, remove the copied key from the clone",
             );
         }
     }
@@ -471,7 +471,7 @@ fn check_fingerprints(checker: &mut Checker<'_>) {
                 Code::LegFingerprintDiffers,
                 &key,
                 format!("{name} has no key for lending its disks"),
-                format!("run `{IDENTITY_COMMAND}` on {name}, and write what it prints"),
+                format!("run `{IDENTITY_COMMAND}` on {name}, and write its output"),
             ),
             (Some(told), Some(real)) if !told.eq_ignore_ascii_case(real) => checker.find(
                 Code::LegFingerprintDiffers,

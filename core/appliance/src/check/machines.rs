@@ -35,7 +35,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             None => checker.find(
                 Code::NotAsked,
                 &head_key(name),
-                format!("{name} was not asked about its programs, disks, interfaces and clock"),
+                format!("{name} was not queried for its binaries, disks, interfaces and clock"),
                 "run the check where all heads can be reached, with --ssh",
             ),
         }
@@ -54,7 +54,7 @@ fn check_identity(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts)
         checker.find(
             Code::NodeName,
             &head_key(name),
-            format!("the machine calls itself {node_name}"),
+            format!("its node name is {node_name}"),
             format!("run `hostnamectl hostname {name}` there, or rename the head in the file"),
         );
     }
@@ -62,7 +62,7 @@ fn check_identity(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts)
         checker.find(
             Code::HostId,
             &head_key(name),
-            format!("{name} has no machine id, from which its host id is made"),
+            format!("{name} has no /etc/machine-id, from which its host id is derived"),
             "run `systemd-machine-id-setup` there and start it again",
         );
     }
@@ -126,14 +126,14 @@ fn check_answers(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) 
             Code::FenceSilent,
             &key.unwrap_or_else(|| Key::of("heads")),
             format!("{device} does not tell {name} its status: {why}"),
-            "see to its address, user, password and outlet, and to the network; its agent with `--action=status` asks the same",
+            "check its address, user, password and outlet, and the network; its agent with `--action=status` sends the same request",
         );
     }
     if let Some(Answer::Missing(why)) = &known.voting_witness {
         checker.find(
             Code::WitnessSilent,
             &Key::of("quorum.witness"),
-            format!("the witness does not answer {name}: {why}"),
+            format!("the witness does not respond to {name}: {why}"),
             "start corosync-qnetd there, and see to its address, its port and the network; `corosync-qdevice-tool -s` shows the connection",
         );
     }
@@ -384,14 +384,14 @@ fn check_claims(
         Claims::Auto => checker.find(
             Code::NoReservations,
             key,
-            format!("{shown} knows no persistent reservations on {head}"),
+            format!("{shown} has no persistent reservations on {head}"),
             "use whole disks with SCSI-3 or NVMe reservations; or accept that fencing alone \
              protects, and write claims = \"locks\"",
         ),
         Claims::Reservations => checker.find(
             Code::ReservationsMissing,
             key,
-            format!("{shown} knows no persistent reservations on {head}, and claims asks for them"),
+            format!("{shown} has no persistent reservations on {head}, and claims requires them"),
             "use whole disks with SCSI-3 or NVMe reservations, or write claims = \"auto\"",
         ),
     }
@@ -461,7 +461,7 @@ fn check_agreement(checker: &mut Checker<'_>) {
                 Code::HostId,
                 &head_key(name),
                 format!("{other} and {name} have the same machine id, so the same host id"),
-                format!("a cloned machine: on {name} remove /etc/machine-id, run `systemd-machine-id-setup` and start it again"),
+                format!("a cloned host: on {name} remove /etc/machine-id, run `systemd-machine-id-setup` and start it again"),
             );
         }
         for (package, version) in &known.versions {
@@ -488,7 +488,7 @@ fn check_agreement(checker: &mut Checker<'_>) {
                 Code::FeaturesDiffer,
                 &head_key(name),
                 format!(
-                    "only one of {other} and {name} knows {}",
+                    "only one of {other} and {name} supports {}",
                     differing.join(", ")
                 ),
                 "install the same OpenZFS on every head before upgrading a pool",

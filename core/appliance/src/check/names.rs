@@ -38,7 +38,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             Code::NoHead,
             &Key::of("heads"),
             "the appliance has no head",
-            "describe each machine as [heads.NAME]",
+            "describe each head as [heads.NAME]",
         );
     }
     check_numbers(checker);

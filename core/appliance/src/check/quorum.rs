@@ -13,7 +13,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                 &Key::of("quorum"),
                 format!("{heads} heads and no [quorum]"),
                 match heads {
-                    2 => "write [quorum] with rule = \"two-node\", or \"witness\" if there is a third machine",
+                    2 => "write [quorum] with rule = \"two-node\", or \"witness\" if there is a third host",
                     _ => "write [quorum] with rule = \"majority\"",
                 },
             );
@@ -51,7 +51,7 @@ fn check_rule(checker: &mut Checker<'_>, quorum: &Quorum, heads: usize) {
     if wants_witness != quorum.witness.is_some() {
         let (what, mend) = if wants_witness {
             (
-                "the rule asks a witness, and none is described",
+                "the rule needs a witness, and none is described",
                 "write [quorum.witness] with its address",
             )
         } else {
@@ -85,7 +85,7 @@ fn check_witness(checker: &mut Checker<'_>, quorum: &Quorum) {
             Code::WitnessSharesFate,
             &key.field("address"),
             format!("{} is an address of the appliance itself", witness.address),
-            "run the witness on a third machine",
+            "run the witness on a third host",
         );
     }
     if witness.reach.is_empty() {

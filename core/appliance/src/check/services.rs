@@ -24,7 +24,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                 checker.find(
                     Code::TlsTwice,
                     &pool_key(name).field(&key),
-                    format!("the TLS of {} is said twice", protocol.title),
+                    format!("the TLS of {} is configured twice", protocol.title),
                     "leave one of them out",
                 );
             }

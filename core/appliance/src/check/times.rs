@@ -162,7 +162,7 @@ fn check_operations(checker: &mut Checker<'_>) {
                 "a test may take {} s, a start {} s",
                 times.pool_monitor_timeout_s, times.pool_start_s
             ),
-            "let the start have more time than the test; the test answers from memory",
+            "set a longer time-out for the start than for the test; the test responds from memory",
         );
     }
     if (1..MONITOR_TIMEOUT_S_MIN).contains(&times.pool_monitor_timeout_s) {
@@ -238,7 +238,7 @@ fn check_clients(checker: &mut Checker<'_>) {
         checker.find(
             Code::ClientPatienceThin,
             &place,
-            format!("initiators wait {patience_s} s; if every step takes as long as it may, a takeover takes {worst_s} s"),
+            format!("initiators wait {patience_s} s; if every step uses its full time-out, a takeover lasts {worst_s} s"),
             format!("set the initiators' replacement timeout to {worst_s} s or more, or shorten fence_s and pool_start_s"),
         );
     }

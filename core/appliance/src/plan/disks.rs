@@ -88,7 +88,7 @@ impl Look<'_> {
         let Some(new) = self.seen(&leg.head, &leg.path) else {
             return Some(Obstacle {
                 what: format!(
-                    "the file names {told} in the place of {was}, a leg of pool {name} on record, and what lies there cannot be seen"
+                    "the file names {told} in the place of {was}, a leg of pool {name} on record, and the disk there cannot be read"
                 ),
                 mend: format!(
                     "see that the disk is there, and that {} has this release of bulkhead (`bulkhead leg-server look {}` there); or write {was} again",
@@ -111,7 +111,7 @@ impl Look<'_> {
                     new.carries
                 ),
                 mend: format!(
-                    "write {was} again. Each disk keeps its number and its path, also where two of a head seem to be exchangeable"
+                    "write {was} again. The number and the path of a disk never change, even where two of a head seem to be exchangeable"
                 ),
             });
         }
@@ -121,7 +121,7 @@ impl Look<'_> {
                 new.carries
             ),
             mend: format!(
-                "write {was} again, if that is the leg. A disk that shall take its place is made empty first (`wipefs -a {}` on {}, when nothing on it is \
+                "write {was} again, if that is the leg. A disk that shall replace it is made empty first (`wipefs -a {}` on {}, when nothing on it is \
                  wanted), then applied, and then named to `bulkhead pool replace` (the guide, Pools without shared disks, \"Replace a disk\")",
                 leg.path.display(),
                 leg.head

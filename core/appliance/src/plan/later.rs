@@ -25,7 +25,7 @@ pub(super) fn notes(desired: &DesiredState, actual: &Actual) -> Vec<String> {
             let fields = fields(old, new, old.pools.get(pool)?, new.pools.get(pool)?);
             let fields = fields.join(", ");
             let word = format!(
-                "{head}: the server of {pool} takes {fields} when it starts next, such as by `bulkhead pool move {pool} HEAD`"
+                "{head}: the server of {pool} adopts {fields} at its next start, such as by `bulkhead pool move {pool} HEAD`"
             );
             (!fields.is_empty()).then_some(word)
         });

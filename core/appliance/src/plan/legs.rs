@@ -262,7 +262,7 @@ impl Witnesses {
                         "pool {pool} has the witness of the number {known} on record, and the file names {}",
                         one.number
                     ),
-                    mend: "take the witness out of the file and apply it, then name the new one and apply it again; a machine in the place \
+                    mend: "remove the witness from the file and apply it, then name the new one and apply it again; a host in the place \
                            of the witness has its number"
                         .to_owned(),
                 });
@@ -301,7 +301,7 @@ fn renumbered(
     let (what, word) = match other {
         Some((name, known)) if name == pool => (
             format!(
-                "pool {pool} is on record with the number {known}, and the file gives it {number}"
+                "pool {pool} is on record with the number {known}, but has {number} in the file"
             ),
             format!("`number = {known}`"),
         ),
@@ -321,7 +321,7 @@ fn renumbered(
             })?;
             (
                 format!(
-                    "{}:{} is a leg of the pool of the number {known} on record, and the file gives it to pool {pool} of the number {number}",
+                    "{}:{} is a leg of the pool of the number {known} on record, but in the file it belongs to pool {pool} of the number {number}",
                     leg.head,
                     leg.path.display()
                 ),
@@ -332,7 +332,7 @@ fn renumbered(
     Some(Obstacle {
         what,
         mend: format!(
-            "write {word} again: heads and witness remember by the number which legs are current, and the legs carry the name. A new pool gets \
+            "write {word} again: the members of the record identify the pool by the number, and its legs carry the name. A new pool gets \
              a name and a number that none had"
         ),
     })
@@ -354,7 +354,7 @@ fn used_number(
     let has_files = files.len() == actual.heads.len();
     (has_files && !is_known).then(|| Obstacle {
         what: format!(
-            "pool {pool} is new in the file, and its number {number} is that of a pool that head {head} remembers"
+            "pool {pool} is new in the file, and its number {number} is that of a pool that head {head} has on record"
         ),
         mend: "give it a number that no pool had: `bulkhead leg-server pools` on each head lists those".to_owned(),
     })
@@ -438,7 +438,7 @@ fn misfit(
     let is_fit = before.is_none_or(|before| wanted.adds_to(before, pool, coming));
     (!is_fit).then(|| Obstacle {
         what: format!(
-            "the file says more of pool {pool} that is new than head {coming} and its legs in mirrors"
+            "the file has more changes of pool {pool} than head {coming} and its legs in mirrors"
         ),
         mend: "apply the other changes first, or later".to_owned(),
     })

@@ -69,7 +69,7 @@ impl PortalChanges {
             // A server without any portal cannot report its state, and an interrupted run would leave it like that.
             (false, true) if kept.is_empty() => self.obstacles.push(Obstacle {
                 what: format!(
-                    "pool {pool}, which {head} serves, gives all its addresses up and takes addresses that another pool has there"
+                    "pool {pool}, which {head} serves, would release all its addresses and bind addresses that another pool has there"
                 ),
                 mend: "apply a file first in which it has an address that no pool has yet, or move one of the pools to another head"
                     .to_owned(),

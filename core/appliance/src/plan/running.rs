@@ -25,7 +25,7 @@ pub(super) fn without_program(desired: &DesiredState, actual: &Actual) -> Vec<Ob
     let program = desired.program.display();
     lacking
         .map(|(head, _)| Obstacle {
-            what: format!("{head} has no program {program}, which its agents would run"),
+            what: format!("{head} has no {program}, which its agents would run"),
             mend: format!(
                 "install this release on {head} at that path, or name the path that is the same on every head, such as `--program \
                  /usr/bin/bulkhead`"
@@ -39,9 +39,7 @@ pub(super) fn beside(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let units = known(desired, actual).flat_map(|(head, known)| {
         let units = known.units_beside.iter();
         units.map(move |unit| Obstacle {
-            what: format!(
-                "{head} serves a pool of the file by {unit}, of which Pacemaker knows nothing"
-            ),
+            what: format!("{head} serves a pool of the file by {unit}, outside of Pacemaker"),
             mend: format!(
                 "run `systemctl disable --now {unit}` on {head}: Pacemaker starts the pool then"
             ),
@@ -69,7 +67,7 @@ pub(super) fn renumbered(desired: &DesiredState, actual: &Actual) -> Vec<Obstacl
 }
 
 fn differences(node: &Node, known: &HeadActual) -> Vec<Obstacle> {
-    const STOP: &str = "or stop the cluster for it: `systemctl stop pacemaker corosync` on every head, which ends all service, and apply then";
+    const STOP: &str = "or stop the cluster for it: `systemctl stop pacemaker corosync` on every head, which interrupts all service, and then apply";
     let (name, number) = (&node.name, node.number);
     let running = known.running_nodes.get(name.as_str());
     let mut others = known.running_nodes.iter();
@@ -112,7 +110,7 @@ fn differences(node: &Node, known: &HeadActual) -> Vec<Obstacle> {
     let stays = |link: &u8| node.links.contains_key(link);
     if obstacles.is_empty() && !running.links.is_empty() && !running.links.keys().any(stays) {
         obstacles.push(Obstacle {
-            what: format!("{name} keeps no link that it has in the running cluster"),
+            what: format!("{name} would lose all its links in the running cluster"),
             mend: format!(
                 "add the new links first, apply, and remove the former ones then, {STOP}"
             ),

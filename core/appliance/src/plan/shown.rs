@@ -83,7 +83,7 @@ impl fmt::Display for Change {
                 head, pool, leg, ..
             } => write!(
                 f,
-                "{head}: attach {leg} to {pool}, to which everything is copied while it is served"
+                "{head}: attach {leg} to {pool}, and copy all data to it while the pool is served"
             ),
             Self::StopResources { resources } => {
                 let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
@@ -111,7 +111,7 @@ impl fmt::Display for Change {
                 )
             }
             Self::AwaitWitness { head } => {
-                write!(f, "{head}: wait until the witness answers it")
+                write!(f, "{head}: wait until the witness responds to it")
             }
             Self::StartUnit { head, unit } => write!(f, "{head}: enable and start {unit}"),
             Self::MakeCertificate { head, names, .. } => {

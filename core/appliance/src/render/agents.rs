@@ -44,7 +44,7 @@ const WITHOUT_PROGRAM: &str = r#"    note="${BULKHEAD_RUN_DIR:-/run/bulkhead}/$O
     esac
     [ "$1" = stop ] || exit 5
     [ -n "$OCF_RESKEY_pool" ] && [ ! -e "$note" ] && exit 0
-    echo "ocf-exit-reason:the program is missing, and a server may have had the pool" >&2
+    echo "ocf-exit-reason:the binary is missing, and a server may have had the pool" >&2
     exit 1
 "#;
 

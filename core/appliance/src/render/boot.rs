@@ -23,7 +23,7 @@ while :; do
     joined=$(timeout 2 corosync-cmapctl runtime.members. 2>/dev/null | grep -c '= joined$')
     [ "$joined" -lt "$heads" ] || exit 0
     if [ $(($(now_s) - begin_s)) -ge "$limit_s" ] || [ "$(corosync_age_s 2>/dev/null)" -ge "$limit_s" ]; then
-        echo "$joined of $heads heads are members after $limit_s s: Pacemaker starts, and may power the others off" >&2
+        echo "$joined of $heads heads are members after $limit_s s: Pacemaker starts, and may power the other heads off" >&2
         exit 0
     fi
     sleep 0.2
@@ -42,7 +42,7 @@ pub fn await_heads_script(appliance: &Appliance) -> String {
         Some(QuorumRule::TwoNode) | None => 0,
     };
     format!(
-        "#!/bin/sh\n{}\n# Before Pacemaker starts: waits for the other heads, which may still boot.\n\
+        "#!/bin/sh\n{}\n# Run before Pacemaker starts: wait for the other heads, which may still boot.\n\
          heads={}\nlimit_s={limit_s}\n{LOOP}",
         super::GENERATED,
         appliance.heads.len(),

@@ -128,7 +128,7 @@ mod tests {
         let appliance = parse(text).expect("well formed").appliance;
         let head = head.parse().expect("a name");
         let text = legs_toml(&appliance, &head).expect("a file");
-        legs_config::parse(&text).expect("whoever reads it takes it")
+        legs_config::parse(&text).expect("its reader accepts it")
     }
 
     #[test]

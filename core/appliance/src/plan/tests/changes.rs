@@ -55,7 +55,7 @@ const TABLE: &[(&str, Edit, Fate)] = &[
         Done,
     ),
     (
-        "all addresses of a pool are others",
+        "all addresses of a pool are replaced",
         &[("::101", "::109"), ("1.101", "1.109"), ("2.101", "2.109")],
         Done,
     ),

@@ -60,7 +60,7 @@ fn before_each_restart_the_legs_of_pools_that_are_served_are_awaited() {
     let desired = desired_of(&port);
     let awaits = |change: &Change| matches!(change, Change::AwaitLegs { .. });
     let idle = plan(&desired, &actual).changes;
-    assert!(!idle.iter().any(awaits), "nobody has it open: {idle:?}");
+    assert!(!idle.iter().any(awaits), "it is not open: {idle:?}");
     on_record(&mut actual, Some(3));
     actual.heads.get_mut(&head("left")).expect("a head").portals = desired.portals.clone();
     let planned = plan(&desired, &actual);
@@ -119,8 +119,7 @@ fn a_new_pool_does_not_get_the_number_of_an_earlier_one() {
          addresses = [{{ network = \"storage-a\", address = \"10.77.1.101\" }}]\n"
     );
     let told = plan(&desired_of(&two), &actual).obstacles;
-    let what =
-        "pool two is new in the file, and its number 1 is that of a pool that head left remembers";
+    let what = "pool two is new in the file, and its number 1 is that of a pool that head left has on record";
     assert!(told.iter().any(|one| one.what == what), "{told:?}");
     let free = two.replace("number = 1\ngroups = [{", "number = 8\ngroups = [{");
     let told = plan(&desired_of(&free), &actual).obstacles;
@@ -142,12 +141,12 @@ fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
     let both = format!("{before}[pools.data]{pool}");
     let renamed = LEGS.replace("pools.tank", "pools.data");
     let leg = format!(
-        "left:{LEFT} is a leg of the pool of the number 1 on record, and the file gives it to pool data of the number 7"
+        "left:{LEFT} is a leg of the pool of the number 1 on record, but in the file it belongs to pool data of the number 7"
     );
     for (text, what, mend) in [
         (
             &renumbered,
-            "pool tank is on record with the number 1, and the file gives it 7",
+            "pool tank is on record with the number 1, but has 7 in the file",
             "`number = 1` again",
         ),
         (
@@ -175,7 +174,7 @@ fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
     let disk = left.disks.get_mut(Path::new(LEFT)).expect("seen");
     (disk.record, disk.txg) = (None, Some(60));
     let told = plan(&desired_of(&renumbered), &actual).obstacles;
-    assert_eq!(told, [], "it goes on without its record");
+    assert_eq!(told, [], "it continues without its record");
 }
 
 fn sees(actual: &mut Actual, name: &str, path: &str, seen: DiskSeen) {

@@ -19,7 +19,7 @@ fn a_program_that_a_head_lacks_is_in_the_way() {
     let told = obstacles(PAIR, &actual);
     assert_eq!(
         told,
-        ["right has no program /usr/bin/bulkhead, which its agents would run"]
+        ["right has no /usr/bin/bulkhead, which its agents would run"]
     );
 }
 
@@ -50,7 +50,7 @@ fn what_a_running_server_takes_later_is_told() {
     assert_eq!(
         notes,
         [
-            "left: the server of tank takes arc when it starts next, such as by `bulkhead pool move tank HEAD`"
+            "left: the server of tank adopts arc at its next start, such as by `bulkhead pool move tank HEAD`"
         ]
     );
     assert!(plan(&desired_of(PAIR), &actual).notes.is_empty());
@@ -172,7 +172,7 @@ fn what_votes_for_the_witness_starts_again_with_new_settings_head_by_head() {
         let all = plan(&desired, &before).changes;
         let write = "write /etc/default/corosync-qdevice";
         let restart = "restart corosync-qdevice.service, which reads its settings when it starts";
-        let wait = "wait until the witness answers it";
+        let wait = "wait until the witness responds to it";
         let lines = ["left", "right"]
             .map(|head| [write, restart, wait].map(|what| format!("{head}: {what}")));
         assert_eq!(of_device(&all), lines.concat(), "{text}");
@@ -204,11 +204,11 @@ fn a_vote_that_is_lost_is_a_difference_and_stops_the_next_restart() {
     let lost = plan(&desired, &actual);
     assert_eq!(
         of_device(&lost.changes),
-        ["left: wait until the witness answers it"]
+        ["left: wait until the witness responds to it"]
     );
     let right = actual.heads.get_mut(&head("right")).expect("right");
     right.witness_settings = None;
     let lines = of_device(&plan(&desired, &actual).changes);
-    assert_eq!(lines[0], "left: wait until the witness answers it");
+    assert_eq!(lines[0], "left: wait until the witness responds to it");
     assert!(lines[1].starts_with("right: restart"), "{lines:?}");
 }
