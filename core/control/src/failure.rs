@@ -83,7 +83,7 @@ impl FailureKind {
             Self::NeedsConfirmation => {
                 "data or ownership is at stake: the message names the option that confirms it"
             }
-            Self::Unreachable => "no server answers, or the connection to it broke",
+            Self::Unreachable => "no server responds, or the connection to it broke",
             Self::Unavailable => {
                 "the pool cannot serve now: devices are missing, or it is suspended"
             }

@@ -88,11 +88,11 @@ pub enum KeyLocation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyLocationError {
     /// None of the three.
-    #[error("a key's place is prompt, file:///PATH, or 'command:PROGRAM ARGUMENT...'")]
+    #[error("a key's location is prompt, file:///PATH, or 'command:PROGRAM ARGUMENT...'")]
     Unknown,
     /// A path or an address instead of a name.
     #[error(
-        "{0:?} cannot be a key program: name one in the folder of key programs, with letters, \
+        "{0:?} is no valid key program: name one in the directory of key programs, with letters, \
          digits, '-', '_' and '.' only"
     )]
     Program(String),

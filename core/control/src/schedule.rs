@@ -250,7 +250,7 @@ fn weekday(text: &str) -> Result<u64, &'static str> {
     let place = WEEKDAYS.iter().position(is_it);
     place
         .map(|place| place as u64)
-        .ok_or("a day of the week is a word such as monday or mon")
+        .ok_or("a day of the week is a name such as monday or mon")
 }
 
 fn day_of_month(text: &str) -> Result<u64, &'static str> {
@@ -302,7 +302,7 @@ impl FromStr for Rule {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [moments @ .., "keep", keep] = words.as_slice() else {
             return Err(failed(
-                "a rule ends in how many snapshots it keeps: `hourly keep 24`",
+                "a rule must include the number of snapshots to keep: `hourly keep 24`",
             ));
         };
         let keep = keep.parse().ok();
@@ -569,7 +569,7 @@ mod tests {
             ("server was down", mon, vec![mon, tue], Some(missed)),
             ("made up already", mon, vec![mon, tue, now], None),
             ("done in time", mon, vec![missed], None),
-            ("made after the moment", now, vec![], None),
+            ("created after it was due", now, vec![], None),
             (
                 "done by a clock that was ahead",
                 mon,

@@ -115,7 +115,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another server holds the socket.
-    #[error("another server answers at {path}")]
+    #[error("another server is running at {path}")]
     InUse {
         /// The socket.
         path: PathBuf,
@@ -364,7 +364,7 @@ fn understand(value: serde_json::Value) -> Result<Question, Failure> {
             "the request has protocol version {}, this server speaks {PROTOCOL_VERSION} and {PREVIEW_VERSION}",
             version.map_or("none".to_owned(), |v| v.to_string())
         );
-        return Err(Failure::usage(message).advise("use the bulkhead program of the same version"));
+        return Err(Failure::usage(message).advise("use a bulkhead binary of the same version"));
     }
     serde_json::from_value(value)
         .map_err(|error| Failure::usage(format!("the request is not understood: {error}")))

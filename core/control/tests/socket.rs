@@ -180,7 +180,7 @@ fn a_client_that_does_not_read_holds_no_work_up() {
     let request = framed(r#"{"version":1,"request":"status"}"#);
     stream.write_all(&request).expect("send");
     let limit = Duration::from_secs(60);
-    done.recv_timeout(limit).expect("the work ends unread");
+    done.recv_timeout(limit).expect("the work completes unread");
     // The client later reads whole frames, and the response.
     stream
         .shutdown(std::net::Shutdown::Write)
@@ -276,7 +276,7 @@ fn what_an_agent_asks_gets_through_without_a_place() {
         failure.kind == FailureKind::Busy
     };
     while is_refused() {
-        assert!(Instant::now() < deadline, "nobody has the place");
+        assert!(Instant::now() < deadline, "the slot is free");
     }
 }
 
@@ -343,8 +343,8 @@ fn whoever_finds_no_place_to_wait_is_told_so() {
     });
     let (waiting, error) = outcome
         .recv_timeout(Duration::from_secs(60))
-        .expect("nobody waits for ever");
+        .expect("a bounded wait");
     assert!((1..10).contains(&waiting), "{waiting}");
     assert_eq!(error.cause.kind(), std::io::ErrorKind::WouldBlock);
-    assert!(!error.is_absent(), "somebody has the pool");
+    assert!(!error.is_absent(), "the pool has a server");
 }

@@ -130,7 +130,7 @@ fn joined(answers: &[Answer]) -> Vec<Answer> {
 
 /// Renders one JSON document, for scripts and for people.
 pub fn document(value: &impl Serialize) -> String {
-    let value = serde_json::to_value(value).expect("what is told is JSON");
+    let value = serde_json::to_value(value).expect("serializable");
     format!("{value:#}\n")
 }
 
@@ -181,10 +181,7 @@ fn rolled_back(done: &RolledBack) -> String {
     }
     if done.sessions_told > 0 {
         let count = done.sessions_told;
-        let _ = writeln!(
-            text,
-            "{count} session(s) are told that the contents changed"
-        );
+        let _ = writeln!(text, "{count} session(s) are notified of the new contents");
     }
     if done.connections_closed > 0 {
         let (count, size) = (done.connections_closed, bytes(done.size));
@@ -214,9 +211,9 @@ fn rescue(view: &RescueView) -> String {
         .as_ref()
         .map_or(view.volume.to_string(), ToString::to_string);
     let mode = match (&view.clone, view.read_only) {
-        (Some(_), _) => "what is written is thrown away at the end",
+        (Some(_), _) => "changes are discarded at the end",
         (None, true) => "for reading only",
-        (None, false) => "for reading and writing; nobody else may use it meanwhile",
+        (None, false) => "for reading and writing; other clients are refused until it ends",
     };
     let mut text = format!("{of}: {}, {mode}\n{}\n\n", bytes(view.size), view.uri);
     if view.partitions.is_empty() {
@@ -323,13 +320,13 @@ fn is_unknown(pool: &PoolStatus) -> bool {
 /// Returns the authentication that discovery requires.
 fn asked_for(view: &DiscoveryView) -> String {
     let users = match view.chap_users.as_slice() {
-        [] => return "asks for no secret".to_owned(),
+        [] => return "requires no secret".to_owned(),
         users => users.join(" or "),
     };
     let mutual = view.mutual_user.as_ref();
     let mutual = mutual.map(|user| format!(", and proves itself as {user}"));
     format!(
-        "asks for the secret of {users}{}",
+        "requires the secret of {users}{}",
         mutual.unwrap_or_default()
     )
 }
@@ -409,7 +406,7 @@ fn device_rows(device: &DeviceView, depth: usize, table: &mut Table) {
 
 fn pool_list(pools: &[PoolSummary]) -> String {
     if pools.is_empty() {
-        return "no pools: `bulkhead pool create` makes one; --search says where to look\n".into();
+        return "no pools: create one by `bulkhead pool create`; --search sets the directories to search\n".into();
     }
     let mut table = Table::new(&[
         "NAME", "STATE", "HEALTH", ">USABLE", ">AVAIL", ">FULL", "DEVICES",
@@ -588,14 +585,14 @@ fn discovery(view: &DiscoveryView) -> String {
     let pool = &view.pool;
     let asked = match view.chap_users.as_slice() {
         [] => {
-            return format!("{pool}: targets are told to everybody whom their own rules let in\n");
+            return format!("{pool}: each initiator can discover the targets that it may use\n");
         }
         users => users.join(" or "),
     };
     let mutual = view.mutual_user.as_ref();
     let mutual = mutual.map(|user| format!("; it proves itself as {user}"));
     let mutual = mutual.unwrap_or_default();
-    format!("{pool}: targets are told to whoever proves to be {asked}{mutual}\n")
+    format!("{pool}: discovery requires authentication as {asked}{mutual}\n")
 }
 
 fn chap(view: &ChapView) -> String {
@@ -612,14 +609,16 @@ fn chap(view: &ChapView) -> String {
         })
         .collect();
     if users.is_empty() {
-        return format!("{target} asks for no secret: whom its rule lets in may use it\n");
+        return format!(
+            "{target} requires no secret: all clients that its rule allows may use it\n"
+        );
     }
     let mutual = match &view.mutual_user {
         Some(user) => format!("it proves itself as {user}"),
         None => "it does not prove itself".to_owned(),
     };
     format!(
-        "{target} asks for the secret of {}; {mutual}\n",
+        "{target} requires the secret of {}; {mutual}\n",
         users.join(" or ")
     )
 }
@@ -683,13 +682,13 @@ fn other_exports(protocols: &[ProtocolView]) -> String {
 
 fn recovering(recovery: &RecoveryView) -> String {
     let awaited = match recovery.awaited_clients {
-        Some(0) => "nobody is awaited any more".to_owned(),
+        Some(0) => "no client is awaited any more".to_owned(),
         Some(1) => "it waits for 1 client".to_owned(),
         Some(count) => format!("it waits for {count} clients"),
         None => "it is not known for whom".to_owned(),
     };
     format!(
-        "clients take back what they had open and locked at the server before, for {} s more; {awaited}",
+        "clients reclaim their opens and locks from the previous server, for {} s more; {awaited}",
         recovery.remaining_ms.div_ceil(1000)
     )
 }

@@ -19,7 +19,8 @@ const DAMAGED_SHOWN_MAX: usize = 10;
 /// Schedules, a line a rule.
 pub fn schedule_list(schedules: &[ScheduleView]) -> String {
     if schedules.is_empty() {
-        return "no schedules: `bulkhead snapshot schedule set POOL --daily 7` makes one\n".into();
+        return "no schedules: create one by `bulkhead snapshot schedule set POOL --daily 7`\n"
+            .into();
     }
     let headings = ["OF", "RULE", ">VOLUMES", ">SNAPSHOTS", "LATEST", "NEXT"];
     let mut table = Table::new(&headings);

@@ -31,7 +31,7 @@ fn shown(before: Option<&PoolLoad>, now: &PoolLoad, columns: usize) -> String {
         }
         (None, None) => format!("{pool}: since it was opened {} ago", duration(counted_s)),
         (None, Some(_)) => format!(
-            "{pool}: the counting began anew, because the pool was opened again {} ago",
+            "{pool}: the counters were reset, because the pool was opened again {} ago",
             duration(counted_s)
         ),
     };

@@ -36,7 +36,7 @@ impl Printer {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(error) => {
-                let message = format!("print the answer: {error}");
+                let message = format!("print the response: {error}");
                 Err(Failure::new(FailureKind::Failed, message))
             }
         }

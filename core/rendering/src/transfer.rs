@@ -35,14 +35,14 @@ pub fn replication(view: &ReplicationView) -> String {
     let mut text = match &view.fingerprint {
         Some(fingerprint) => format!("fingerprint of {}: {fingerprint}\n", view.pool),
         None => format!(
-            "{} has no key: `bulkhead replicate identity` makes one\n",
+            "{} has no key: create it by `bulkhead replicate identity`\n",
             view.pool
         ),
     };
     for peer in &view.peers {
         let _ = writeln!(
             text,
-            "accepts {} of {} below {}, keeps {} snapshots and one of each of {} days",
+            "accepts {} of {} below {}, retains {} snapshots and one of each of {} days",
             match peer.files {
                 true => "volumes and file systems",
                 false => "volumes",

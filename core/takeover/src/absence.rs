@@ -68,7 +68,7 @@ mod tests {
                 Peer::Lost,
             ),
             (
-                "the same, after its pool was stopped: its word was that of a member",
+                "the same, after its pool was stopped: it reported that as a member",
                 Records {
                     has_operations: true,
                     has_stopped: true,
@@ -94,7 +94,7 @@ mod tests {
                 Peer::Lost,
             ),
             (
-                "down, and no fence on record: the survivor's Pacemaker began anew",
+                "down, and no fence on record: the survivor's Pacemaker was restarted",
                 Records {
                     has_been_fenced: false,
                     ..ABSENT

@@ -279,7 +279,9 @@ impl Agent {
             (Operation::Monitor, Server::Absent) => release(),
             (Operation::Monitor, Server::Starting) => failure("the server is still starting"),
             (Operation::Monitor, Server::Stopping) => failure("the server is stopping"),
-            (Operation::Monitor, Server::Silent) => failure("the server lives and does not answer"),
+            (Operation::Monitor, Server::Silent) => {
+                failure("the server is running and does not respond")
+            }
             (Operation::Start, Server::Absent) => (State::ReadingLabel, Action::ReadLabel),
             (Operation::Start, Server::Starting) => await_serving(Addresses::NotYet),
             (Operation::Start, Server::Stopping | Server::Silent) => {
@@ -342,7 +344,7 @@ fn withdrawn(server: Server) -> (State, Action) {
     match server {
         Server::Absent => release(),
         Server::Silent => {
-            let why = "the server lives and does not answer".to_owned();
+            let why = "the server is running and does not respond".to_owned();
             (State::KillingStubborn { why }, Action::Kill)
         }
         Server::Starting | Server::Serving | Server::Stopping => (State::Exporting, Action::Export),
@@ -380,7 +382,7 @@ mod tests {
     fn last(actions: &[Action]) -> Verdict {
         match actions.last() {
             Some(Action::Answer(verdict)) => verdict.clone(),
-            other => panic!("no answer but {other:?}"),
+            other => panic!("no verdict but {other:?}"),
         }
     }
 
@@ -642,7 +644,7 @@ mod tests {
             Action::WithdrawAddresses => Event::Withdrawn,
             Action::Export | Action::Kill => Event::Ended,
             Action::AwaitRelease => Event::Released,
-            Action::Answer(_) => unreachable!("nothing comes of an answer"),
+            Action::Answer(_) => unreachable!("a verdict has no event"),
         }
     }
 

@@ -31,7 +31,7 @@ budget! {
     TRANSITION_DELAY_WITNESS = 400, "the same with a witness";
 
     /// Interval at which the watch of a pool's server checks that it responds.
-    WATCH_INTERVAL = 100, "the watch beside a server checks that it responds";
+    WATCH_INTERVAL = 100, "the watch of a server checks that it responds";
     /// A monitor of Pacemaker waits for a response for a tenth of its time-out, but not less than this. Healthy hosts
     /// stall for a shorter time.
     MONITOR_RESPONSE_MIN = 300, "a server's response to a monitor, at least";
@@ -58,7 +58,7 @@ budget! {
     /// A member without a message for this long is suspected, where two heads have no witness.
     MISSED = 1_000, "two heads without a witness: a silent head is suspected";
     /// A member without a connection for this long is not waited for.
-    UNREACHABLE_WAIT = 1_000, "a start waits for members without a connection";
+    UNREACHABLE_WAIT = 1_000, "a start awaits members without a connection";
     /// The same for a head whose process of the pool is stopped, as the cluster has verified.
     STOPPED_WAIT = 200, "the same, if the cluster has verified that the owner was stopped";
     /// The same for a head that was fenced.
@@ -75,7 +75,7 @@ budget! {
     /// A connection between members is given up without a whole message for this long.
     SILENCE_MAX = 8_000, "a whole message between members";
     /// A member that did not run for this long may have been treated as off: it discards its state.
-    FREEZE = 4_000, "a member that did not run discards what it knew";
+    FREEZE = 4_000, "a member that did not run discards its state";
     /// Where two heads have no witness, a person's confirmation that the other head is off counts after this silence.
     CONFIRMED_SILENCE = 5_000, "silence of a head before a person's confirmation counts";
 

@@ -21,10 +21,10 @@ pub fn insist(what: &str, limit: Duration, mut attempt: impl FnMut() -> bool + S
                 return;
             }
         }
-        tracing::warn!(what, "nobody heard it in time");
+        tracing::warn!(what, "no reader received it in time");
     };
     let thread = std::thread::Builder::new().name("insist".into());
     if let Err(error) = thread.spawn(again) {
-        tracing::warn!(%error, "what was not heard at once is not said again");
+        tracing::warn!(%error, "a notification that was not delivered at once is not retried");
     }
 }

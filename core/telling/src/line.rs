@@ -70,7 +70,7 @@ impl Line {
 
 /// Returns a notice about dropped lines, in the form of the following line.
 fn notice(dropped: u64, next: &[u8]) -> String {
-    let words = format!("{dropped} lines were dropped here, because nobody read them");
+    let words = format!("{dropped} lines were dropped here, because they were not read");
     match next.starts_with(b"{") {
         true => format!("{{\"level\":\"WARN\",\"fields\":{{\"message\":\"{words}\"}}}}\n"),
         false => format!("({words})\n"),
@@ -145,7 +145,7 @@ mod tests {
 
     fn numbered(count: u32) -> Vec<String> {
         (0..count)
-            .map(|number| format!("line {number} of a log that nobody reads\n"))
+            .map(|number| format!("line {number} of a log without a reader\n"))
             .collect()
     }
 
@@ -201,7 +201,7 @@ mod tests {
             line.say(to.as_fd(), one.as_bytes());
         }
         assert_eq!(line.dropped(), 0);
-        assert!(say(to.as_raw_fd(), "READY").expect("as good as heard"));
+        assert!(say(to.as_raw_fd(), "READY").expect("counts as delivered"));
     }
 
     #[test]

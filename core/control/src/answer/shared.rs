@@ -49,7 +49,7 @@ fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
             let others = pools.iter().filter(|other| *other != pool).copied();
             let others = others.collect::<Vec<_>>().join(", ");
             told.entry((*pool).to_owned()).or_default().push(format!(
-                "target {target} is also in pool {others}, and initiators take both for one: make it again under \
+                "target {target} is also in pool {others}, and initiators cannot distinguish them: create it again under \
                  another name in one of the pools, and destroy it there, here with \
                  `bulkhead target destroy {target} --pool {pool}`"
             ));

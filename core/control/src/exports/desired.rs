@@ -131,7 +131,7 @@ impl DesiredState {
         let users = ChapUsers::decode(DISCOVERY_PROPERTY, value).map_err(|error| Problem {
             subject: DISCOVERY.to_owned(),
             sentence: format!(
-                "{}. Nobody can ask for targets: `bulkhead target discovery clear --all`, then `set` again",
+                "{}. Discovery is refused to all initiators: `bulkhead target discovery clear --all`, then `set` again",
                 chain(&error)
             ),
         })?;
@@ -292,7 +292,7 @@ impl fmt::Display for Change {
             Self::AddTarget(name) => write!(f, "add target {name}"),
             Self::RemoveTarget(name) => write!(f, "remove target {name}"),
             Self::ChangeTarget(name) => write!(f, "change target {name}"),
-            Self::ChangeDiscovery => write!(f, "change who may ask for targets"),
+            Self::ChangeDiscovery => write!(f, "change the authentication of discovery"),
             Self::AddUnit(name, lun) => write!(f, "add unit {lun} of {name}"),
             Self::RemoveUnit(name, lun) => write!(f, "remove unit {lun} of {name}"),
             Self::ChangeUnit(name, lun) => write!(f, "change unit {lun} of {name}"),

@@ -29,7 +29,7 @@ pub enum DocumentError {
     },
     /// Written by a newer release.
     #[error(
-        "property {property} has version {version}, this program knows {DOCUMENT_VERSION}: \
+        "property {property} has version {version}, this release supports {DOCUMENT_VERSION}: \
          update Bulkhead on this machine, or export the volume anew"
     )]
     UnknownVersion {
@@ -40,7 +40,7 @@ pub enum DocumentError {
     },
     /// More exports or users than one property holds.
     #[error(
-        "property {property} would need {bytes} bytes, ZFS keeps {PROPERTY_BYTES_MAX}: \
+        "property {property} would need {bytes} bytes, ZFS stores {PROPERTY_BYTES_MAX}: \
          use fewer entries (a network instead of many addresses)"
     )]
     TooLarge {

@@ -27,7 +27,7 @@ impl From<WhichPool> for PoolSelector {
 /// `--pool`
 #[derive(Debug, Args)]
 pub struct PoolOption {
-    /// The pool [default: the only one that is served or known here, or the one that has what is named]
+    /// The pool [default: the only one that is served or known here, or that of the named object]
     #[arg(long)]
     pub pool: Option<PoolName>,
 }

@@ -12,11 +12,11 @@ use super::Turn;
 /// [`PREVIEW_VERSION`](crate::frame::PREVIEW_VERSION), which such a server refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
 pub struct Preview {
-    /// Show what would be destroyed, and change nothing
+    /// Show the objects that would be destroyed, and change nothing
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[arg(long)]
     pub dry_run: bool,
-    /// Refuse, with the list of what would be destroyed: nothing was confirmed.
+    /// Refuse, with the list of objects that would be destroyed: nothing was confirmed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[arg(skip)]
     pub ask: bool,

@@ -26,7 +26,7 @@ pub fn key_from_stdin() -> Result<Zeroizing<Vec<u8>>, Failure> {
     match bytes.len() {
         0 => Err(Failure::usage("no key came on the standard input")),
         length if length > KEY_BYTES_MAX => Err(Failure::usage(format!(
-            "what came on the standard input is longer than any key, {KEY_BYTES_MAX} bytes"
+            "the standard input is longer than any key, {KEY_BYTES_MAX} bytes"
         ))),
         _ => Ok(bytes),
     }

@@ -45,7 +45,7 @@ impl WireOnly for Status {
     )];
 }
 
-/// Everything at a glance
+/// Show the overall status
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

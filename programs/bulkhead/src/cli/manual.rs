@@ -92,7 +92,7 @@ mod tests {
             assert!(!text.contains("SH EXTRA"), "{name}");
             assert!(
                 !text.contains("leg\\-faults"),
-                "{name} shows what is hidden"
+                "{name} shows hidden options"
             );
             let is_linked = text.contains("SEE ALSO") || name == "bulkhead.1";
             assert!(is_linked && text.contains(".SH SYNOPSIS"), "{name}");

@@ -461,7 +461,7 @@ mod tests {
                 Cli::try_parse_from(std::iter::once("bulkhead").chain(words.split_whitespace()))
                     .expect(words);
             let Command::Ask(noun) = cli.command else {
-                panic!("{words} asks no pool");
+                panic!("{words} sends no request to a pool");
             };
             // The server refuses, and lists the objects that would be destroyed.
             let asked = format!("{:?}", noun.plan().expect(words));

@@ -384,9 +384,9 @@ fn who_has_to_prove_a_secret_is_shown_without_it() {
     machine.ok(&format!("target create {TARGET}"));
     let show = format!("target chap show {TARGET}");
     let nobody = machine.ok(&show).out;
-    assert!(nobody.contains("asks for no secret"), "{nobody}");
+    assert!(nobody.contains("requires no secret"), "{nobody}");
     let status = machine.ok("status").out;
-    assert!(status.contains("discovery: asks for no secret"), "{status}");
+    assert!(status.contains("discovery: requires no secret"), "{status}");
     for user in ["ann", "bob", "own"] {
         let secret = format!("secret-of-{user}-1\n");
         std::fs::write(machine.path(user), secret).expect("written");
@@ -416,7 +416,7 @@ fn who_has_to_prove_a_secret_is_shown_without_it() {
     assert!(
         status
             .out
-            .contains("discovery: asks for the secret of finder"),
+            .contains("discovery: requires the secret of finder"),
         "{}",
         status.out
     );

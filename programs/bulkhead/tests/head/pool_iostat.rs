@@ -99,7 +99,7 @@ fn it_is_shown_as_often_as_asked_with_a_server_and_without() {
     );
     let twice = machine.ok("pool iostat tank --count 2").out;
     assert!(
-        twice.contains("the counting began anew"),
+        twice.contains("the counters were reset"),
         "opened twice: {twice}"
     );
     let server = machine.serve("");
@@ -157,7 +157,7 @@ fn an_interrupt_is_its_usual_end_and_another_server_is_counted_anew() {
     wait_for("the last", &mut lines);
     server.kill();
     let server = machine.serve("");
-    wait_for("the counting began anew", &mut lines);
+    wait_for("the counters were reset", &mut lines);
     let pid = child.id().to_string();
     let sent = Command::new("kill").args(["-INT", &pid]).status();
     assert!(sent.expect("kill runs").success());

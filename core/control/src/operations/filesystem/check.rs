@@ -10,12 +10,12 @@ use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem check tank/home")]);
 
-/// Look for names, files and directories of a file system that do not fit together
+/// Check the consistency of names, files and directories of a file system
 ///
-/// A scrub checks that what is stored is what was written. This checks that it makes sense: that
-/// every name leads to a file, every file has as many names as it says, and every directory hangs
-/// below the root. It reads a snapshot, which it takes and destroys, so that clients go on. Nothing
-/// is repaired.
+/// A scrub verifies that stored data is unchanged. This verifies that it is consistent: every name
+/// refers to a file, every file has as many names as its link count, and every directory is
+/// reachable from the root. It reads a snapshot, which it creates and destroys, so that clients are
+/// not interrupted. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemCheck")]
 #[command(after_help = EXAMPLES)]

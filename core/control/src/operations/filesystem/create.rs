@@ -125,7 +125,7 @@ const EXAMPLES: Examples = Examples::of(&[
 pub struct Arguments {
     /// The file system, as POOL/NAME
     filesystem: VolumeName,
-    /// Who may use it over NFS: options of sharenfs, such as rw=192.0.2.0/24,no_root_squash [default: as its parent]
+    /// Access over NFS: options of sharenfs, such as rw=192.0.2.0/24,no_root_squash [default: inherited]
     #[arg(long, value_name = "OPTIONS")]
     share: Option<String>,
     /// User that its root directory belongs to, a number
@@ -137,13 +137,13 @@ pub struct Arguments {
     /// Permissions of its root directory, in octal
     #[arg(long, value_name = "MODE", default_value = "0755")]
     mode: Permissions,
-    /// Most that it, its snapshots and what is below it may take
+    /// Limit of its space, with its snapshots and children
     #[arg(long, value_name = "SIZE")]
     quota: Option<String>,
     /// Most that its own files may take
     #[arg(long, value_name = "SIZE")]
     refquota: Option<String>,
-    /// Set aside for it, its snapshots and what is below it
+    /// Space reserved for it, its snapshots and children
     #[arg(long, value_name = "SIZE")]
     reservation: Option<String>,
     /// Set aside for its own files

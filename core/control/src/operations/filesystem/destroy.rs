@@ -20,7 +20,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .prepared_by(&["bulkhead snapshot destroy tank/home@monday --yes-destroy-data"]),
 ]);
 
-/// Destroy a file system, or what holds volumes
+/// Destroy a file system, or a dataset that holds volumes
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemDestroy")]
 #[command(
@@ -34,10 +34,10 @@ pub struct Destroy {
     /// Its snapshots too, and all that is below it: file systems, volumes, and their snapshots
     #[arg(long, short)]
     pub recursive: bool,
-    /// Even though it is shared, or in use: clients lose it, and what is below it is exported no more
+    /// Even though it is shared, or in use: clients lose it, and its children are no longer exported
     #[arg(long, visible_alias = "in-use")]
     pub shared: bool,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,

@@ -15,12 +15,11 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs a client: proof.nfs.older_locks"),
 ]);
 
-/// Take away what an NFS client has open and locked, as if it had been silent for too long
+/// Revoke the opens and locks of an NFS client, as if its lease had expired
 ///
-/// For a client that is gone for good and has locks that others wait for. It loses all that it has in
-/// this pool, in other file systems too. Whoever waits for a lock of it gets that at once. A client that
-/// still lives may connect again: its programs that had locks get errors. To keep it out, change
-/// `sharenfs`.
+/// For a client that is permanently gone and holds locks that block other clients. It loses all its state in this pool,
+/// in other file systems too. Blocked lock requests are granted at once. A client that is still running may reconnect:
+/// its processes that had locks get errors. To exclude it, change `sharenfs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemExpireClient")]
 #[command(after_help = EXAMPLES)]
@@ -28,9 +27,9 @@ pub struct ExpireClient {
     /// A file system that it uses
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
     pub name: VolumeName,
-    /// The client, as `filesystem open-files` tells it
+    /// The client, as shown by `filesystem open-files`
     pub client: String,
-    /// Although it was heard of within the last 20 seconds, and so may still live
+    /// Although it was active within the last 20 seconds, and so may still be running
     #[serde(default)]
     #[arg(long)]
     pub in_use: bool,

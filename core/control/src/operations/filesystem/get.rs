@@ -19,7 +19,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 #[schemars(rename = "FilesystemGet")]
 #[command(after_help = EXAMPLES)]
 pub struct Get {
-    /// The file system, or a pool for what its file systems inherit
+    /// The file system, or a pool for the values that its file systems inherit
     #[arg(id = "filesystem", value_name = "FILESYSTEM", value_parser = dataset)]
     pub name: String,
     /// Which properties [default: all]

@@ -14,7 +14,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem open-files tank/home")
     .elsewhere("needs a server: proof.nfs.older_locks")]);
 
-/// Show which files NFS clients have open and locked, and who waits for a lock
+/// Show which files NFS clients have open and locked, and which clients are blocked on a lock
 ///
 /// Clients of version 3 open nothing: only their locks are known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -42,7 +42,7 @@ impl Verb for OpenFiles {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/filesystems/{filesystem}/open-files",
-        "What NFS clients have open and locked",
+        "Opens and locks of NFS clients",
         schema_of::<OpenFilesView>,
     )
     .with(&[("name", Source::Filesystem)])];

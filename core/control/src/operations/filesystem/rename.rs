@@ -13,7 +13,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead filesystem rename tank/home tank/people",
 )]);
 
-/// Give a file system another name in its pool; what is below it moves along, and open files stay open
+/// Rename a file system within its pool; its children move along, and open files stay open
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemRename")]
 #[command(after_help = EXAMPLES)]

@@ -13,11 +13,10 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead filesystem rollback tank/home@monday --destroy-newer"),
 ]);
 
-/// Take a file system back to a snapshot, also while it is shared and in use
+/// Roll a file system back to a snapshot, even while it is shared and in use
 ///
-/// What was written since the snapshot is lost. Clients wait meanwhile and stay connected. Files that
-/// were made since are gone for them (ESTALE); files that they have open and that the snapshot has are
-/// as they were then.
+/// Changes since the snapshot are lost. Clients are paused and stay connected. Files that were created since are stale
+/// for them (ESTALE); open files that exist in the snapshot have their contents of then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemRollback")]
 #[command(after_help = EXAMPLES)]
@@ -29,7 +28,7 @@ pub struct Rollback {
     #[serde(default)]
     #[arg(long)]
     pub destroy_newer: bool,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,

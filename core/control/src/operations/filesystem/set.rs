@@ -47,7 +47,7 @@ const EXAMPLES: Examples = Examples::of(&[
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The file system, or a pool for what its file systems inherit
+    /// The file system, or a pool for the values that its file systems inherit
     #[arg(value_parser = dataset)]
     filesystem: String,
     /// New values

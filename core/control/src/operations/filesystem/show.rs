@@ -13,7 +13,7 @@ use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem show tank/home")]);
 
-/// Show one file system with its properties, how it is shared, and who uses it
+/// Show one file system with its properties, its share, and its clients
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemShow")]
 #[command(after_help = EXAMPLES)]

@@ -46,7 +46,7 @@ const EXAMPLES: Examples = Examples::of(&[
 pub struct Arguments {
     /// The parent, as POOL/NAME
     parent: VolumeName,
-    /// What it is encrypted with
+    /// Options of its encryption
     #[command(flatten)]
     key: KeyOptions,
 }

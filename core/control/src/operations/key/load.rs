@@ -50,14 +50,14 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs keys: tests/head/encryption.rs"),
 ]);
 
-/// Load keys, so that what they open can be served
+/// Load keys, so that their volumes and file systems can be served
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The volume, or the pool for all keys that are missing and can be found
     #[arg(value_name = "VOLUME|POOL", value_parser = dataset)]
     of: String,
-    /// Look there this time: file:///PATH or 'command:PROGRAM ARGUMENT...'
+    /// Use this location once: file:///PATH or 'command:PROGRAM ARGUMENT...'
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["prompt", "key_stdin"])]
     key_location: Option<KeyLocation>,
     /// Ask for it on this terminal
@@ -85,7 +85,7 @@ impl Arguments {
         let pool = PoolSelector::Pool(pool);
         let Some(name) = name else {
             if location.is_some() || prompt || key_stdin {
-                return Err(Failure::usage("name the volume whose key this is"));
+                return Err(Failure::usage("name the volume that the key belongs to"));
             }
             return Ok((pool, KeyRequest::LoadAll));
         };

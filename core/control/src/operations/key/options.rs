@@ -9,11 +9,11 @@ use crate::operations::secret_input;
 /// A key and its location.
 #[derive(Debug, Args)]
 pub struct NewKeyOptions {
-    /// Where the key is kept: prompt, file:///PATH (on every head), or 'command:PROGRAM
-    /// ARGUMENT...', a program in /etc/bulkhead/key-programs that prints it [default: prompt]
+    /// The location of the key: prompt, file:///PATH (on every head), or 'command:PROGRAM
+    /// ARGUMENT...', a command in /etc/bulkhead/key-programs that prints it [default: prompt]
     #[arg(long, value_name = "PLACE")]
     key_location: Option<KeyLocation>,
-    /// Its form: raw (32 bytes), hex (64 digits) or passphrase; needed unless it is asked for
+    /// Its form: raw (32 bytes), hex (64 digits) or passphrase; required unless it is prompted for
     #[arg(long, value_name = "FORM", value_parser = ["raw", "hex", "passphrase"])]
     key_format: Option<String>,
     /// Read the key from the standard input now

@@ -64,15 +64,15 @@ pub struct Arguments {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Let clients of a network connect; may be repeated [default: this machine only]
+    /// Let clients of a network connect; may be repeated [default: this host only]
     #[arg(long, value_name = "CIDR", conflicts_with = "allow_everyone")]
     allow_network: Vec<Network>,
-    /// Let clients connect whose certificate has this name (DNS name or address); may be
+    /// Let clients with this name in their certificate connect (DNS name or address); may be
     /// repeated. The server needs --nbd-tls-ca
     #[arg(long, value_name = "NAME", conflicts_with = "allow_everyone",
           value_parser = identity)]
     allow_certificate: Vec<String>,
-    /// Let anybody connect who reaches the server
+    /// Let any client connect that reaches the server
     #[arg(long)]
     allow_everyone: bool,
 }

@@ -64,7 +64,8 @@ pub struct Arguments {
     pool: PoolName,
     /// Only this device
     device: Option<String>,
-    /// Go on without the devices that are still gone, although they may hold newer data: what only they hold is lost
+    /// Resume without the devices that are still missing, although they may hold newer data: data that only they hold
+    /// is lost
     #[arg(long)]
     missing_devices_are_not_newer: bool,
 }
@@ -74,7 +75,7 @@ impl Verb for Clear {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/clear",
-        "Forget errors, and let a suspended pool go on; with `missing_devices_are_not_newer` its name confirms",
+        "Clear errors, and resume a suspended pool; with `missing_devices_are_not_newer` its name confirms",
         schema_of::<Done>,
         Least::Change,
     )

@@ -24,7 +24,7 @@ pub struct Destroy {
     /// Even though clients are connected: their sessions end.
     #[serde(default)]
     pub in_use: bool,
-    /// Options to show what would be lost.
+    /// Preview options.
     #[serde(flatten)]
     pub preview: Preview,
 }
@@ -51,7 +51,7 @@ impl Operation for Destroy {
     }
 }
 
-/// Destroy a pool with everything in it
+/// Destroy a pool with all its data
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -47,7 +47,7 @@ const EXAMPLES: Examples = Examples::of(&[
 it first, on its own head. This command gives it up: everything on it is replaced by a copy of the pool.",
 );
 
-/// Give up what is on a divergent leg, and copy the pool to it in full
+/// Discard the contents of a divergent leg, and resynchronize it in full
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -55,7 +55,7 @@ pub struct Arguments {
     pool: PoolName,
     /// The leg, as `pool status` calls it: HEAD:PATH
     leg: String,
-    /// The name of the pool once more: what only this leg holds is lost
+    /// The name of the pool once more: data that only this leg holds is lost
     #[arg(long, value_name = "POOL")]
     overwrite_with: Option<PoolName>,
 }
@@ -65,7 +65,7 @@ impl Verb for DiscardLeg {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/discard-leg",
-        "Give up what is on a leg with another history; the pool's name confirms",
+        "Discard the contents of a leg with a divergent history; the pool's name confirms",
         schema_of::<Done>,
         Least::Govern,
     )
@@ -78,7 +78,7 @@ impl Verb for DiscardLeg {
             overwrite_with,
         } = arguments;
         if overwrite_with.as_ref() != Some(&pool) {
-            let message = format!("everything that only leg {leg} holds would be lost");
+            let message = format!("all data that only leg {leg} holds would be lost");
             let failure = Failure::new(FailureKind::NeedsConfirmation, message);
             return Err(failure.advise(format!(
                 "look at it first; if it shall become a copy of pool {pool}, add --overwrite-with {pool}"

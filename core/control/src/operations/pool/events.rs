@@ -39,7 +39,7 @@ impl WireOnly for Events {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/events",
-        "What happened to the pool",
+        "Events of the pool",
         schema_of::<Vec<Event>>,
     )
     .with(&[("after", Source::Query("null"))])];
@@ -55,13 +55,13 @@ const EXAMPLES: Examples = Examples::of(&[
 --follow and --json, each event is a line.",
 );
 
-/// Show what happened: devices that failed or came back, repairs, scrubs, suspensions
+/// Show events: failures and returns of devices, repairs, scrubs, suspensions
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pub pool: PoolName,
-    /// Go on with what happens from now on, until interrupted
+    /// Continue with new events, until interrupted
     #[arg(long, short)]
     pub follow: bool,
 }

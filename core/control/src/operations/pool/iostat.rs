@@ -49,7 +49,7 @@ of 100 stayed below; both are shown where the terminal is wide enough. QUEUE is 
 With --json the counters themselves are printed, all of them since the pool was opened.",
 );
 
-/// Show what each device does: operations, bytes, waiting times
+/// Show the load of each device: operations, bytes, latencies
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -68,7 +68,7 @@ impl Verb for Iostat {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/iostat",
-        "What the devices of the pool did, in counters",
+        "I/O counters of the pool's devices",
         schema_of::<PoolLoad>,
     )];
 

@@ -58,7 +58,7 @@ impl Operation for LogLevel {
     }
 }
 
-/// Show or change what the pool's server logs, while it serves
+/// Show or change the log level of a pool's running server
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -73,7 +73,7 @@ impl Verb for LogLevel {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/log-level",
-        "Change what the pool's server logs",
+        "Change the log level of the pool's server",
         schema_of::<Done>,
         Least::Govern,
     )

@@ -56,7 +56,7 @@ const EXAMPLES: Examples = Examples::of(&[
 restart the leg-servers. The old disk counts no more from then on, and the whole pool is copied to the new one.",
 );
 
-/// Put a new device in the place of another
+/// Replace a device by a new one
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -75,7 +75,7 @@ impl Verb for Replace {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replace",
-        "Put a disk in the place of another; with `overwrite` the path of the new one confirms",
+        "Replace a disk by another; with `overwrite` the path of the new one confirms",
         schema_of::<Done>,
         Least::Change,
     )

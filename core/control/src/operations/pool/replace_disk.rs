@@ -51,7 +51,7 @@ impl Operation for ReplaceDisk {
         }
     }
 
-    /// It takes as long as filling a disk.
+    /// It runs until the disk is filled.
     fn turn(&self) -> Turn {
         Turn::Beside
     }
@@ -80,7 +80,7 @@ const EXAMPLES: Examples = Examples::of(&[
 head, the filling goes on by itself; the same command waits for its end.",
 );
 
-/// Replace a bad disk, step by step: shows what would be done; --yes does it and waits
+/// Replace a bad disk, step by step: shows the plan; --yes performs it and waits
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -91,7 +91,7 @@ pub struct Arguments {
     /// The new disk [default: the smallest unused one that is blank and large enough, else a spare]
     #[arg(long, value_name = "DISK")]
     with: Option<String>,
-    /// Do it, and wait until the new disk holds everything
+    /// Perform it, and wait until the new disk is current
     #[arg(long)]
     yes: bool,
     /// Overwrite a disk that carries the label of an exported or destroyed pool, was a spare, or
@@ -105,7 +105,7 @@ impl Verb for ReplaceDisk {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/replacement",
-        "What `replace_disk` would do: which disk is bad, which ones fit",
+        "The plan of `replace_disk`: which disk is bad, which ones fit",
         schema_of::<ReplacementView>,
     )
     .with(&[

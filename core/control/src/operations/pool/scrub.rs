@@ -71,16 +71,16 @@ const EXAMPLES: Examples = Examples::of(&[
     "The schedule is kept in the pool. `bulkhead pool status` shows when the next scrub is due.",
 );
 
-/// Read every block, verify it, repair what is damaged
+/// Read every block, verify it, repair damage
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// Stop for now and keep the place
+    /// Pause, and retain the position
     #[arg(long, conflicts_with_all = ["stop", "wait", "resume"])]
     pause: bool,
-    /// Go on after a pause
+    /// Resume after a pause
     #[arg(long, conflicts_with = "stop")]
     resume: bool,
     /// Stop for good
@@ -89,7 +89,8 @@ pub struct Arguments {
     /// Return when it has ended, and show the progress
     #[arg(long)]
     wait: bool,
-    /// Scrub by itself from now on: `monthly`, `weekly on sunday at 02:00` (UTC); `none` ends it
+    /// Scrub automatically from now on: `monthly`, `weekly on sunday at 02:00` (UTC); `none`
+    /// removes the schedule
     #[arg(long, value_name = "WHEN", conflicts_with_all = ["pause", "resume", "stop", "wait"])]
     schedule: Option<String>,
 }

@@ -32,7 +32,7 @@ impl Operation for Status {
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool status tank")]);
 
-/// Show devices, errors, capacity and what to do
+/// Show devices, errors, capacity and advice
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

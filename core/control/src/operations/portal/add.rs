@@ -59,7 +59,7 @@ pub struct Arguments {
     pool: WhichPool,
     #[command(flatten)]
     places: Listed,
-    /// Also at an address that this machine does not have yet
+    /// Also at an address that this host does not have yet
     #[arg(long)]
     may_come: bool,
 }
@@ -69,7 +69,7 @@ impl Verb for Add {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/portals/add",
-        "Serve the pool at other addresses, too, until its server ends",
+        "Serve the pool at further addresses, until its server exits",
         schema_of::<Done>,
         Least::Govern,
     )

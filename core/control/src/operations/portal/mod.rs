@@ -70,7 +70,7 @@ struct Change {
     pool: WhichPool,
     #[command(flatten)]
     places: Listed,
-    /// Even though clients came in by what goes: their sessions end
+    /// Even though clients are connected through a removed portal: their sessions are closed
     #[arg(long)]
     in_use: bool,
 }

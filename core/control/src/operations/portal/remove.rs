@@ -51,7 +51,7 @@ const EXAMPLES: Examples = Examples::of(&[
     "The next start of the server goes by its own options: take the address out there, too.",
 );
 
-/// Serve a pool at an address no more; the others go on
+/// Remove a portal of a pool's running server; the remaining ones are not interrupted
 #[derive(Debug, Args)]
 #[command(visible_alias = "rm", after_help = EXAMPLES)]
 pub struct Arguments {

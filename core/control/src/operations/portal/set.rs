@@ -43,7 +43,8 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 .elsewhere("needs a server: tests/cluster/portals.rs")])
 .with_note("`bulkhead appliance apply` does this where a pool is served.");
 
-/// Serve a pool at these addresses and no others, which this machine may not have yet
+/// Replace the portals of a pool's running server by these, even at addresses that this host does
+/// not have yet
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -52,14 +52,15 @@ pub struct Arguments {
     /// The dataset below which it may write, or the one volume
     #[arg(long, value_name = "POOL/NAME")]
     below: VolumeName,
-    /// Snapshots of replication that stay of each volume, even if the other pool asks for fewer
+    /// Number of replicated snapshots to retain of each volume, even if the other pool requests
+    /// fewer
     #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().newest)]
     keep: u32,
     /// Of so many last days on which some arrived, the first one stays as well
     #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().days)]
     keep_days: u32,
-    /// Also file systems, and not volumes only. For a sender that is trusted with this machine: ZFS checks little of what is in the stream
-    /// of a file system, so that a hostile one may take over the server of the pool
+    /// Also file systems, not only volumes. For a sender that is trusted with this host: ZFS validates little of the
+    /// stream of a file system, so that a hostile one may take over the server of the pool
     #[arg(long)]
     files: bool,
 }

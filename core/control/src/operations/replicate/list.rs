@@ -7,12 +7,12 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate list t
     .elsewhere("nothing is printed where nothing is replicated: tests/head/replication.rs")]);
 
 look! {
-    /// What is replicated, how far behind it is, and who may replicate into the pool
+    /// Show replicated datasets and their lag, and the pools that may replicate into this one
     #[command(visible_aliases = ["status", "ls"], after_help = EXAMPLES)]
     List,
     &[Route::get(
         "/pools/{pool}/replication",
-        "What is replicated, how far behind it is, and who may replicate into the pool",
+        "Replicated datasets and their lag, and the pools that may replicate into this one",
         schema_of::<ReplicationView>,
     )]
 }

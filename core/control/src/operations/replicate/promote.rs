@@ -17,12 +17,12 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead replicate promote vault/from-tank --original-is-lost")
         .elsewhere("needs two servers: tests/head/replication.rs"),
 ])
-.with_note("The first says what would be served, and how old it is.");
+.with_note("The first shows the volumes that would be served, and their age.");
 
-/// The site of the originals is lost: the copies take their place, with identities and exports
+/// Replace lost originals by their copies, with identities and exports
 ///
-/// Initiators find the same disks under the same names. What is missing of the targets is made.
-/// Afterwards nothing is replicated into these volumes any more.
+/// For the loss of the originals' site. Initiators find the same disks under the same names.
+/// Missing targets are created. Afterwards these volumes accept no replication any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "ReplicatePromote")]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +50,7 @@ impl Verb for Promote {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/promote",
-        "Have a copy take the place of its original",
+        "Replace an original by its copy",
         schema_of::<Done>,
         Least::Govern,
     )

@@ -14,7 +14,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate remove tank/vm0")
     .elsewhere("needs two servers: tests/head/replication.rs")]);
 
-/// Do not replicate it any more; what has arrived stays there
+/// Stop replicating a dataset; the copies at the receiver remain
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "ReplicateRemove")]
 #[command(after_help = EXAMPLES)]

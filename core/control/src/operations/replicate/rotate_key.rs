@@ -19,10 +19,10 @@ impl Operation for RotateKey {
     }
 }
 
-/// Make another key for the pool; the other pools have to be told its new fingerprint
+/// Create a new key for the pool; the other pools need its new fingerprint
 ///
-/// Nothing is replicated between this pool and the others until both sides know the fingerprint: the
-/// answer says what to do where. What was missed follows with the next run.
+/// Replication between this pool and the others stops until both sides have the fingerprint: the output lists the
+/// commands for each side. Missed runs are made up for by the next run.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// The volume, or the dataset above the volumes, there
     #[arg(long, value_name = "POOL/NAME")]
     into: VolumeName,
-    /// Pause between two runs, such as 30s, 15m, 4h, 1d [default: only when asked for]
+    /// Pause between two runs, such as 30s, 15m, 4h, 1d [default: only on request]
     #[arg(long, value_name = "TIME", value_parser = duration_s)]
     every: Option<u64>,
     /// Snapshots of replication to keep on each side
@@ -62,7 +62,7 @@ pub struct Arguments {
     /// Encrypted volumes stay encrypted on the way and there: the receiver needs no key
     #[arg(long)]
     raw: bool,
-    /// Encrypted volumes leave this pool decrypted: the receiver stores them as it stores others
+    /// Encrypted volumes leave this pool decrypted: the receiver stores them like any volume
     #[arg(long, conflicts_with = "raw")]
     decrypt: bool,
 }

@@ -19,7 +19,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead snapshot create -r tank@noon"),
 ]);
 
-/// Keep the present contents of volumes; several are taken at one moment
+/// Create snapshots of volumes; several have the same point in time
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "SnapshotCreate")]
 #[command(after_help = EXAMPLES)]
@@ -27,7 +27,7 @@ pub struct Create {
     /// Snapshots, as POOL/NAME@SNAPSHOT; with --recursive also as POOL@SNAPSHOT
     #[arg(id = "snapshots", value_name = "SNAPSHOTS", required = true)]
     pub names: Vec<NewSnapshot>,
-    /// Of every volume in what is named, too, all or none
+    /// Of every volume below the named ones, too, all or none
     #[arg(long, short)]
     #[serde(default)]
     pub recursive: bool,
@@ -112,7 +112,7 @@ impl Verb for Create {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/snapshots",
-        "Make snapshots at one moment",
+        "Create snapshots of one point in time",
         schema_of::<Done>,
         Least::Change,
     )

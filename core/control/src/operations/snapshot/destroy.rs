@@ -28,7 +28,7 @@ pub struct Destroy {
     /// Snapshots, as POOL/NAME@SNAPSHOT
     #[arg(id = "snapshots", value_name = "SNAPSHOTS", required = true)]
     pub names: Vec<SnapshotName>,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,
@@ -59,11 +59,11 @@ impl Operation for Destroy {
 previewed!(Destroy);
 
 impl Confirmable for Destroy {
-    const HELP: &'static str = "Yes, what only they hold shall be lost";
+    const HELP: &'static str = "Confirm the loss of the data that only they hold";
 
     fn loss(&self) -> String {
         format!(
-            "what only {} snapshot(s) hold would be lost",
+            "data that only {} snapshot(s) hold would be lost",
             self.names.len()
         )
     }

@@ -11,7 +11,7 @@ noun! {
     verbs { create::Create, list::List, rename::Rename, destroy::Destroy, clone::Clone }
     bare {}
     nouns {
-        /// Snapshots that the server takes by itself, and how many it keeps
+        /// Automatic snapshots, and how many are retained
         schedule::Schedule(ScheduleRequest, ScheduleCommand)
     }
 }

@@ -54,7 +54,7 @@ impl Operation for ChapClear {
     }
 }
 
-/// Forget a user, or all; without any, no secret is asked for
+/// Remove a user, or all; without any, no secret is required
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -70,10 +70,10 @@ pub struct Cleared {
     /// Only this user
     #[arg(long, required_unless_present = "all")]
     user: Option<String>,
-    /// All users, and our own secret: no secret is asked for afterwards
+    /// All users, and our own secret: no secret is required afterwards
     #[arg(long, conflicts_with_all = ["user", "no_secret"])]
     all: bool,
-    /// Even though it is the last user: no secret is asked for afterwards
+    /// Even though it is the last user: no secret is required afterwards
     #[arg(long)]
     no_secret: bool,
 }

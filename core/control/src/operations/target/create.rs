@@ -36,7 +36,7 @@ impl Operation for Create {
     }
 }
 
-/// Make a target; until `target allow`, only this machine may use it
+/// Create a target; until `target allow`, only this host may use it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -30,7 +30,7 @@ pub struct Destroy {
     /// Even though volumes are mapped in it.
     #[serde(default)]
     pub mapped: bool,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     pub preview: Preview,
 }

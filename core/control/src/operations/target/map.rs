@@ -32,9 +32,9 @@ pub struct Map {
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,
-    /// Whether the unit starts with a volatile write cache: on answers writes before they are
-    /// durable, as a disk does, and loses those that were not flushed if the server dies under
-    /// a running initiator [default: off]
+    /// Whether the unit starts with a volatile write cache: on acknowledges writes before they are
+    /// durable, as a disk does, and loses those that were not flushed if the server dies under a
+    /// running initiator [default: off]
     #[arg(long, value_name = "on|off", value_parser = on_off)]
     pub write_cache: Option<bool>,
 }

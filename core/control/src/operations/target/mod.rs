@@ -19,7 +19,7 @@ noun! {
     }
     bare { list::List }
     nouns {
-        /// Secrets that initiators prove to know before they are told of a pool's targets
+        /// Authentication of initiators for discovery of a pool's targets
         discovery::Discovery(DiscoveryRequest, DiscoveryCommand)
     }
     groups {
@@ -75,7 +75,7 @@ struct WhoOptions {
     /// Clients of a network such as 10.0.0.0/24; may be repeated
     #[arg(long, value_name = "CIDR")]
     network: Vec<Network>,
-    /// Anybody who reaches a portal
+    /// Any client that reaches a portal
     #[arg(long)]
     everyone: bool,
 }
@@ -97,7 +97,7 @@ struct ChapOptions {
     /// User name
     #[arg(long)]
     user: String,
-    /// File whose first line is the secret
+    /// File with the secret in its first line
     #[arg(long, value_name = "FILE", conflicts_with = "secret_stdin")]
     secret_file: Option<PathBuf>,
     /// The first line of the standard input is the secret

@@ -20,9 +20,10 @@ const EXAMPLES: Examples = Examples::of(&[
         .prepared_by(&["bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"]),
 ]);
 
-/// Destroy a volume, with its snapshots if that is said
+/// Destroy a volume, with its snapshots if requested
 ///
-/// What holds volumes is no volume: `bulkhead filesystem destroy --recursive` destroys it with all below it.
+/// A dataset that holds volumes is no volume: `bulkhead filesystem destroy --recursive` destroys it with all its
+/// children.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeDestroy")]
 #[command(
@@ -39,7 +40,7 @@ pub struct Destroy {
     /// Even though it is exported, or in use: end its exports first
     #[arg(long, visible_alias = "in-use")]
     pub exported: bool,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,

@@ -15,10 +15,11 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead volume discard-log tank/vm0 --yes-lose-acknowledged-writes",
 )]);
 
-/// Give up the acknowledged writes of a log that cannot be replayed
+/// Discard the acknowledged writes of a log that cannot be replayed
 ///
-/// A volume whose intent log cannot be replayed to its end is not served, and its log is kept: see to the devices
-/// first. This is for devices that never come back. What the log holds was acknowledged as durable, and is lost.
+/// A volume with an intent log that cannot be replayed completely is not served, and its log is retained: repair the
+/// devices first. This is for devices that are permanently lost. The writes in the log were acknowledged as durable,
+/// and are lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeDiscardLog")]
 #[command(after_help = EXAMPLES)]
@@ -26,7 +27,7 @@ pub struct DiscardLog {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
     pub name: VolumeName,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,

@@ -31,10 +31,10 @@ always. The end of its last export ends a freeze, and so does the end of the ser
 takeover: `volume thaw` then fails.",
 );
 
-/// Hold writes by clients for a consistent copy elsewhere; reads continue
+/// Pause writes by clients for a consistent copy elsewhere; reads continue
 ///
-/// Waits until the commands under way have ended, and makes everything that was written durable. From then on writes
-/// and discards of iSCSI and NBD clients wait, until `volume thaw` or until the time is over.
+/// Waits until active commands are complete, and makes all written data durable. From then on writes and discards of
+/// iSCSI and NBD clients are paused, until `volume thaw` or until the time is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeFreeze")]
 #[command(after_help = EXAMPLES)]

@@ -19,7 +19,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 #[schemars(rename = "VolumeGet")]
 #[command(after_help = EXAMPLES)]
 pub struct Get {
-    /// The volume, or a pool for what its volumes inherit
+    /// The volume, or a pool for the values that its volumes inherit
     #[arg(id = "volume", value_name = "VOLUME", value_parser = dataset)]
     pub name: String,
     /// Which properties [default: all]

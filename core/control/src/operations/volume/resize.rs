@@ -11,7 +11,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples =
     Examples::of(&[Example::of("bulkhead volume resize tank/vm0 --size 20G")]);
 
-/// Change a volume's size; connected clients are told
+/// Change a volume's size; connected clients are notified
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeResize")]
 #[command(after_help = EXAMPLES)]
@@ -22,10 +22,10 @@ pub struct Resize {
     /// The new size, such as 20G
     #[arg(long, value_parser = bytes)]
     pub size: u64,
-    /// What lies beyond the new size may be lost
+    /// Data beyond the new size may be lost
     #[arg(long)]
     pub allow_shrink: bool,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,

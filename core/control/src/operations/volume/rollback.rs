@@ -13,11 +13,11 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead volume rollback tank/vm0@monday --destroy-newer"),
 ]);
 
-/// Take a volume back to a snapshot, also while it is exported and in use
+/// Roll a volume back to a snapshot, even while it is exported and in use
 ///
-/// What was written since the snapshot is lost. Clients stay connected: iSCSI initiators are told
-/// that the contents changed. What a client has in its own memory is not changed: unmount the
-/// file system, or stop the virtual machine, before.
+/// Changes since the snapshot are lost. Clients stay connected: iSCSI initiators are notified of
+/// the new contents. Caches of clients are not changed: unmount the file system, or stop the
+/// virtual machine, before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeRollback")]
 #[command(after_help = EXAMPLES)]
@@ -29,7 +29,7 @@ pub struct Rollback {
     #[serde(default)]
     #[arg(long)]
     pub destroy_newer: bool,
-    /// What would be lost.
+    /// Preview options.
     #[serde(flatten)]
     #[command(flatten)]
     pub preview: Preview,

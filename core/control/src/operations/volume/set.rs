@@ -44,7 +44,7 @@ impl Operation for Set {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The volume, or a pool for what its volumes inherit
+    /// The volume, or a pool for the values that its volumes inherit
     #[arg(value_parser = dataset)]
     volume: String,
     /// New values

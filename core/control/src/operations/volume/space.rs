@@ -12,7 +12,7 @@ together, with their snapshots.",
 );
 
 look! {
-    /// Show where the space goes: data, snapshots, what is below; quotas and reservations
+    /// Show the use of space: data, snapshots, children; quotas and reservations
     #[command(after_help = EXAMPLES)]
     Space,
     &[]

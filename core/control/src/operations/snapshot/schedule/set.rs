@@ -73,7 +73,7 @@ pub struct Arguments {
     /// Time of the day of --daily, --weekly and --monthly, in UTC [default: 00:00]
     #[arg(long, value_name = "HH:MM", conflicts_with = "none")]
     at: Option<String>,
-    /// No snapshots here, whatever a schedule above says
+    /// No snapshots here, whatever the schedule of a parent is
     #[arg(long, conflicts_with_all = ["rules", "hourly", "daily", "weekly", "monthly"])]
     none: bool,
     /// No snapshot of a volume that was not written to since its last one

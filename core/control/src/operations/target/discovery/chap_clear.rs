@@ -38,7 +38,7 @@ impl Operation for ChapClear {
     }
 }
 
-/// Forget a user, or all; without any, everybody is told of the targets that he may use
+/// Remove a user, or all; without any, each initiator may discover the targets that it may use
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

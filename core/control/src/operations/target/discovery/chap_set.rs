@@ -37,7 +37,7 @@ const EXAMPLES: Examples = Examples::of(&[
     ),
 ]);
 
-/// Ask whoever asks for targets for a user name and a secret; the secret is never an argument
+/// Require a user name and a secret for discovery; the secret is never an argument
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -52,7 +52,7 @@ impl Verb for ChapSet {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/discovery/chap",
-        "Ask whoever asks for targets for a name and a secret",
+        "Require a name and a secret for discovery",
         schema_of::<Done>,
         Least::Change,
     )

@@ -51,7 +51,7 @@ impl Verb for MutualSet {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/discovery/mutual",
-        "Prove the server to whoever asks for targets",
+        "Authenticate the server during discovery",
         schema_of::<Done>,
         Least::Change,
     )

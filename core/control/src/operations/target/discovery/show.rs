@@ -11,7 +11,7 @@ look! {
     Show,
     &[Route::get(
         "/pools/{pool}/discovery",
-        "What whoever asks for targets has to prove",
+        "The authentication that discovery requires",
         schema_of::<DiscoveryView>,
     )]
 }

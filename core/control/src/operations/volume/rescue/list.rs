@@ -23,7 +23,7 @@ impl Operation for List {
 impl WireOnly for List {
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/rescues",
-        "Volumes that somebody takes a second look at",
+        "Active rescues of volumes",
         schema_of::<Vec<RescueView>>,
     )];
 }
