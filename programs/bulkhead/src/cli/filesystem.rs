@@ -15,11 +15,11 @@ pub enum FilesystemCommand {
     /// A request to a pool.
     #[command(flatten)]
     Request(filesystem::FilesystemCommand),
-    /// Mount a file system, or a snapshot, on this machine itself: to look into it and to repair it, without NFS
+    /// Mount a file system, or a snapshot, on this host: to inspect and repair it, without NFS
     ///
-    /// The command opens the pool, which nobody may serve meanwhile, and stays until the file system is
-    /// unmounted. Then it exports the pool again. Rights are those of the file system, with its access
-    /// control lists. Programs with set-user-id and devices in it are not obeyed.
+    /// The command opens the pool, which no server may have open then, and runs until the file system is unmounted.
+    /// Then it exports the pool again. Rights are those of the file system, with its access control lists. Set-user-id
+    /// bits and devices in it are ignored.
     #[command(after_help = mount::EXAMPLES)]
     Mount(MountArgs),
     /// Make a file system of a snapshot; the same as `snapshot clone`

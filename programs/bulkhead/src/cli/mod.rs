@@ -90,7 +90,9 @@ fn long_version() -> &'static str {
 }
 
 fn after_long_help() -> String {
-    let mut text = format!("{EXAMPLES}\n\nExit codes:\n  0   it is as asked, or was already so\n");
+    let mut text = format!(
+        "{EXAMPLES}\n\nExit codes:\n  0   the requested state is established, or already was\n"
+    );
     for kind in FailureKind::ALL {
         text.push_str(&format!("  {:<3} {}\n", kind.exit_code(), kind.meaning()));
     }
@@ -117,7 +119,7 @@ pub enum Noun {
     /// Volumes: the block devices in a pool
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
-    /// File systems: files and directories in a pool, and who may use them over NFS
+    /// File systems: files and directories in a pool, and their access over NFS
     #[command(subcommand)]
     Filesystem(filesystem::FilesystemCommand),
     /// Snapshots of volumes and file systems
@@ -141,16 +143,16 @@ pub enum Noun {
 /// Commands that are no requests to a pool.
 #[derive(Debug, Subcommand)]
 pub enum Program {
-    /// Own a pool and serve its volumes until told to stop
+    /// Own a pool and serve its volumes until stopped
     #[command(after_help = pool_server::args::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
     /// Read keys of secrets for the pool server at the standard input and output
     #[command(hide = true, name = pool_server::keeper::COMMAND)]
     PoolKeys,
-    /// Remember which legs of pools hold everything, and lend this machine's disks to other heads
+    /// Store records of the legs of pools, and lend this host's disks to other heads
     #[command(after_help = leg_server::arguments::EXAMPLES)]
     LegServer(LegServerCommand),
-    /// Serve the HTTP API and the console of this machine
+    /// Serve the HTTP API and the console of this head
     #[command(after_help = head::args::EXAMPLES)]
     Head(Box<HeadCommand>),
     /// Users of the API and the console
@@ -160,15 +162,16 @@ pub enum Program {
     /// The appliance: heads, networks, fencing, pools and addresses in one file
     #[command(subcommand)]
     Appliance(ApplianceCommand),
-    /// The lab: a whole appliance on this machine, to rehearse its file
+    /// The lab: a whole appliance on this host, to rehearse its file
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Faults made on purpose in a lab, with a verdict: what clients saw, against what is promised
+    /// Faults injected into a lab, with a verdict: the effect on clients, compared with the
+    /// promises
     Drill(DrillArgs),
-    /// How fast this machine is, beside others
+    /// Benchmarks of this host
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// What Pacemaker runs
+    /// The resource agents that Pacemaker runs
     #[command(subcommand)]
     Agent(agents::AgentCommand),
     /// Print the completions for a shell
@@ -179,14 +182,14 @@ pub enum Program {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the names of pools, volumes, snapshots and targets that begin like a word: for completions
+    /// Print the names of pools, volumes, snapshots and targets with a prefix: for completions
     #[command(hide = true)]
     Names {
-        /// The word
+        /// The prefix
         #[arg(default_value = "", allow_hyphen_values = true)]
         word: String,
     },
-    /// Print the verbs, and what the definitions say of command lines: for proofs
+    /// Print the verbs, and the definitions of command lines: for proofs
     #[command(hide = true)]
     Definitions {
         /// Command lines, each an array of words as JSON
@@ -261,7 +264,7 @@ pub enum Plan {
         pool: PoolName,
         /// The configuration of legs.
         legs: PathBuf,
-        /// The machine that used the pool last is switched off, or will never touch it again.
+        /// The last host of the pool is powered off, or will never access it again.
         previous_owner_is_stopped: bool,
     },
     /// Record the administrator's confirmation that a pool may be opened although newer data may be lost.

@@ -25,28 +25,28 @@ pub enum PoolCommand {
         after_help = "Example:\n  bulkhead pool list --search /srv/disks --json"
     )]
     List,
-    /// Without a name, list what can be imported; with one, make a pool from another machine
-    /// this machine's
+    /// Without a name, list pools that can be imported; with one, import a pool of another host
+    /// into this one
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Make copies of a pool's devices a pool of their own: another number, another name, other identities of its volumes
     #[command(after_help = REIDENTIFY_EXAMPLES)]
     Reidentify(ReidentifyArgs),
-    /// Say, once, that a pool may be opened though something newer may be lost by that
+    /// Confirm, once, that a pool may be opened although newer data may be lost
     #[command(after_help = CONFIRM_EXAMPLES)]
     Confirm {
         /// The pool
         pool: PoolName,
-        /// What is said
+        /// The confirmation
         #[command(flatten)]
         said: Said,
     },
-    /// Make a pool of this head's disks one whose legs lie on several heads: its disks are put on record
+    /// Convert a pool of this head's disks into one with legs on several heads: its disks are put on record
     #[command(after_help = RECORD_LEGS_EXAMPLES)]
     RecordLegs(RecordLegsArgs),
-    /// Show what legs of a head hold as a pool of its own, read-only, beside the pool that is served
+    /// Show the contents of legs of a head as a pool of its own, read-only, concurrently with the served pool
     InspectLegs(InspectArgs),
-    /// Hand a pool over to another head of the appliance; clients wait a moment and go on
+    /// Hand a pool over to another head of the appliance; clients are paused briefly
     #[command(after_help = MOVE_EXAMPLES)]
     Move(MoveArgs),
     Events(events::Arguments),
@@ -100,8 +100,8 @@ pub struct CreateArgs {
     /// Devices, with group words before them: mirror, raidz1, raidz2, raidz3, log, cache, spare
     #[arg(value_name = "DEVICE", conflicts_with = "legs")]
     devices: Vec<String>,
-    /// Make it on the legs that this configuration names for the pool, which lie on several heads. Every member
-    /// has to answer
+    /// Create it on the legs that this configuration names for the pool, which are on several heads. Every member must
+    /// respond
     #[arg(long, value_name = "FILE")]
     legs: Option<PathBuf>,
     /// Set a property of the pool; may be repeated
@@ -118,11 +118,11 @@ pub struct CreateArgs {
 pub struct ImportArgs {
     /// The pool
     pool: Option<PoolName>,
-    /// The machine that used the pool last is switched off or will never touch it again
+    /// The last host of the pool is powered off or will never access it again
     #[arg(long, requires = "pool")]
     previous_owner_is_stopped: bool,
-    /// Use this one of several devices that say that they are the same, such as a disk and a copy of it; may be repeated. What only the
-    /// others hold is lost to the pool
+    /// Use this one of several devices with the same identity, such as a disk and a copy of it; may be repeated. Data
+    /// that only the remaining ones hold is lost to the pool
     #[arg(long, value_name = "PATH", requires = "pool")]
     device: Vec<PathBuf>,
 }
@@ -132,12 +132,12 @@ pub struct ImportArgs {
 pub struct ReidentifyArgs {
     /// The pool that the devices are copies of
     pool: PoolName,
-    /// What the copies are called from now on
+    /// The new name of the copies
     name: PoolName,
     /// A copy of a device of the pool; may be repeated
     #[arg(long, value_name = "PATH", required = true)]
     device: Vec<PathBuf>,
-    /// The machine that used the copies last, or the pool when they were made, will never touch the copies again
+    /// The last host of the copies, or of the pool when they were created, will never access the copies again
     #[arg(long)]
     previous_owner_is_stopped: bool,
 }
@@ -150,7 +150,7 @@ pub struct RecordLegsArgs {
     /// The configuration of legs, which names the disks of the pool
     #[arg(long, value_name = "FILE", default_value = "/etc/bulkhead/legs.toml")]
     legs: PathBuf,
-    /// The machine that used the pool last is switched off or will never touch it again
+    /// The last host of the pool is powered off or will never access it again
     #[arg(long)]
     previous_owner_is_stopped: bool,
 }

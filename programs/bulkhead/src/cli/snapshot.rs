@@ -24,7 +24,7 @@ pub enum SnapshotCommand {
     /// Receive a stream from the standard input as a snapshot of a volume
     #[command(after_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveArgs),
-    /// Keep a bookmark of a snapshot: it takes no space, and sends can begin at it
+    /// Create a bookmark of a snapshot: it uses no space, and sends can start from it
     #[command(after_help = "Example:\n  bulkhead snapshot bookmark tank/vm0@monday sent")]
     Bookmark {
         /// The snapshot, as POOL/NAME@SNAPSHOT

@@ -31,7 +31,7 @@ pub struct SendArgs {
     /// The snapshot, as POOL/NAME@SNAPSHOT
     #[arg(required_unless_present = "resume")]
     snapshot: Option<SnapshotName>,
-    /// Only what changed since: @SNAPSHOT or #BOOKMARK of the volume, or a full name
+    /// Only changes since: @SNAPSHOT or #BOOKMARK of the volume, or a full name
     #[arg(long, value_name = "BASE")]
     from: Option<String>,
     /// Blocks of an encrypted volume stay encrypted: the receiver needs no key
@@ -43,7 +43,7 @@ pub struct SendArgs {
     /// Blocks decompressed, and at most 128K: for receivers with old features
     #[arg(long, conflicts_with = "raw")]
     plain: bool,
-    /// Go on where a receive was interrupted: the receiver's token
+    /// Resume an interrupted receive: the receiver's token
     #[arg(long, value_name = "TOKEN",
           conflicts_with_all = ["snapshot", "from", "raw", "embedded", "plain"])]
     resume: Option<String>,
@@ -91,10 +91,10 @@ pub struct ReceiveArgs {
     /// The volume, as POOL/NAME, or the snapshot, as POOL/NAME@SNAPSHOT
     #[arg(value_name = "VOLUME")]
     to: String,
-    /// Keep what arrived when the stream is cut off, so that it can be resumed
+    /// Retain the received data when the stream is cut off, so that it can be resumed
     #[arg(long)]
     resumable: bool,
-    /// Throw away what was written, and snapshots that were made, since the stream's base
+    /// Discard writes and snapshots since the stream's base
     #[arg(long)]
     force: bool,
     /// Make missing parents
@@ -103,7 +103,7 @@ pub struct ReceiveArgs {
     /// Receive nothing: print the token of an interrupted receive
     #[arg(long, conflicts_with_all = ["resumable", "force", "parents", "abort"])]
     token: bool,
-    /// Receive nothing: forget what an interrupted receive left
+    /// Receive nothing: discard the state of an interrupted receive
     #[arg(long, conflicts_with_all = ["resumable", "force", "parents"])]
     abort: bool,
 }

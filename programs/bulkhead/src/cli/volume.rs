@@ -14,12 +14,11 @@ pub enum VolumeCommand {
     /// A request to a pool.
     #[command(flatten)]
     Request(volume::VolumeCommand),
-    /// Look into a volume whose virtual machine is off, or into a snapshot: a local NBD socket
+    /// Inspect a volume while its virtual machine is off, or a snapshot: a local NBD socket
     ///
-    /// Of a volume itself nobody else may use it meanwhile: it is refused while a client is connected,
-    /// and clients that come find the unit not ready. A snapshot is shown for reading; with
-    /// --writable, a clone of it that is thrown away at the end. Nothing is left behind: identities,
-    /// properties and exports are as before.
+    /// A volume itself has no other clients during a rescue: the rescue is refused while a client is connected, and
+    /// initiators that log in find the unit not ready. A snapshot is read-only; with --writable, a clone of it that is
+    /// discarded at the end. Nothing is left behind: identities, properties and exports are unchanged.
     #[command(after_help = rescue::EXAMPLES)]
     Rescue(RescueArgs),
     /// Make a volume of a snapshot; the same as `snapshot clone`

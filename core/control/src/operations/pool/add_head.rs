@@ -43,8 +43,8 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs three heads: tests/legs/third_head_of_legs.rs"),
 ])
 .with_note(
-    "The pool is served meanwhile, and both heads have to answer. legs.toml of all three heads names the new one and its legs, and no witness,
-and their leg-servers have read that. Its legs are attached afterwards, each by `bulkhead pool attach`.",
+    "The pool stays online, and both heads must respond. Before, legs.toml of all three heads must name the new one and its legs, and no witness,
+and their leg-servers must have read it. Its legs are attached afterwards, each by `bulkhead pool attach`.",
 );
 
 /// Add a third head to a pool of two heads with legs

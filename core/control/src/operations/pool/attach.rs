@@ -52,8 +52,8 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs two heads: tests/legs/attached_legs.rs"),
 ])
 .with_note(
-    "The second one is of a pool whose legs lie on several heads. First write the new leg into the configuration of each head, restart the
-leg-servers, and start the pool's server anew.",
+    "The second example is for a pool with legs on several heads. First add the new leg to the configuration of each head, and restart
+the leg-servers and the pool's server.",
 );
 
 /// Add a device to a mirror, or make a mirror of a single device

@@ -52,8 +52,8 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead pool clear tank"),
 ])
 .with_note(
-    "A suspended pool goes on with the devices that are back, if those that are still gone cannot alone hold what was
-acknowledged; else the word for that is named.",
+    "A suspended pool resumes with the devices that have returned, unless a missing device may be the only one with some
+acknowledged data. Then the error names the confirmation for that.",
 );
 
 /// Forget device errors, and resume a suspended pool

@@ -40,8 +40,8 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs two heads: services/pool-access/src/places.rs"),
 ])
 .with_note(
-    "The second one is of a pool that went on without the record of its legs: it takes a leg of another head out, by the name that the
-configuration of legs has for it.",
+    "The second example is for a pool that continued without the record of its legs: it removes a leg of another head, by the name of the
+leg in the configuration.",
 );
 
 /// Take a device off a mirror

@@ -43,8 +43,8 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs two heads: tests/legs/pair_of_legs.rs"),
 ])
 .with_note(
-    "A leg that was written to while it was no part of this pool is left alone: it may hold writes that nobody else has. Look at
-it first, on its own head. This command gives it up: everything on it is replaced by a copy of the pool.",
+    "A leg that was written to while it was no part of this pool is not overwritten: it may hold the only copy of some writes. Inspect
+it first, on its own head. This command discards it: all its data is replaced by a copy of the pool.",
 );
 
 /// Discard the contents of a divergent leg, and resynchronize it in full

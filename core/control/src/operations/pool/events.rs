@@ -51,7 +51,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("never ends: tests/head/trouble.rs"),
 ])
 .with_note(
-    "The pool keeps its events itself: they move with it, and `zpool history` shows them, too. With
+    "The events are stored in the pool: they move with it, and `zpool history` shows them, too. With
 --follow and --json, each event is a line.",
 );
 

@@ -38,8 +38,8 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead pool online tank /dev/disk/by-id/scsi-a"),
 ])
 .with_note(
-    "A leg of a pool whose legs lie on several heads comes back by itself, until it has failed three times within an hour. Then
-`pool status` calls it faulted, and says when it is tried again. This command has it tried at once: LEG is HEAD:PATH.",
+    "A leg of a pool with legs on several heads returns automatically, until it has failed three times within an hour. Then
+`pool status` shows it as faulted, with the time of the next retry. This command retries at once: LEG is HEAD:PATH.",
 );
 
 /// Use a device again

@@ -52,8 +52,8 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs two heads: tests/legs/replaced_legs.rs"),
 ])
 .with_note(
-    "The second one is of a pool whose legs lie on several heads. First write the new path into the configuration of each head, and
-restart the leg-servers. The old disk counts no more from then on, and the whole pool is copied to the new one.",
+    "The second example is for a pool with legs on several heads. First change the path in the configuration of each head, and
+restart the leg-servers. The old disk no longer counts as a copy from then on, and the new one is resynchronized in full.",
 );
 
 /// Replace a device by a new one

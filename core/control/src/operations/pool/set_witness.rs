@@ -46,8 +46,8 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs two heads: tests/legs/witness_of_legs.rs"),
 ])
 .with_note(
-    "The pool is served meanwhile, and both heads have to answer. Before a witness is added, legs.toml of both heads names it, and their
-leg-servers have read that. One that is removed is taken out of legs.toml afterwards.",
+    "The pool stays online, and both heads must respond. Before a witness is added, legs.toml of both heads must name it, and their
+leg-servers must have read it. A removed witness is deleted from legs.toml afterwards.",
 );
 
 /// Add a witness to a pool of two heads with legs, or remove it

@@ -23,11 +23,11 @@ const EXAMPLES: Examples = Examples::of(&[
         .ends_with_the_server(),
 ])
 .with_note(
-    "Clients are not told: their commands wait, for as long as their own time-outs allow. Linux gives
-an iSCSI command 30 s. All volumes are frozen at one point in time, or none is. A second freeze of
-the same volumes lets them stay frozen for longer, up to 60 s from the first one. A frozen volume
-is not destroyed, resized, rolled back or renamed; its snapshots, clones and promotions are as
-always. The end of its last export ends a freeze, and so does the end of the server, also by a
+    "Clients are not notified: their commands are blocked, up to their own time-outs. The time-out of
+an iSCSI command on Linux is 30 s. All volumes are frozen at one point in time, or none is. A
+second freeze of the same volumes extends the first one, up to 60 s from its start. A frozen volume
+cannot be destroyed, resized, rolled back or renamed; snapshots, clones and promotions are possible.
+The removal of its last export ends a freeze, and so does the exit of the server, even by a
 takeover: `volume thaw` then fails.",
 );
 
