@@ -476,7 +476,7 @@ pub struct Kerberos {
     pub keytab_file: PathBuf,
 }
 
-/// The listener of a pool for others that replicate into it.
+/// The listener of a pool for replication from other pools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replication {

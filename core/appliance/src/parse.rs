@@ -1,5 +1,4 @@
-//! Parses text into types. Syntax errors are findings too, so that they are reported like all
-//! others.
+//! Parses text into types. Syntax errors are reported as findings, too.
 
 use crate::check::{Code, Finding, Place};
 use crate::file::Appliance;

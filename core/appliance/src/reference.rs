@@ -171,7 +171,7 @@ fn add_budget(page: &mut String) {
 
 fn add_codes(page: &mut String) {
     page.push_str(
-        "\n## What the check finds\n\n\
+        "\n## Findings of the check\n\n\
          Names of findings are stable. An error must be mended before anything is applied.\n\n\
          | finding | weight | why |\n|---|---|---|\n",
     );

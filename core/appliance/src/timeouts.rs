@@ -61,13 +61,13 @@ pub struct TimeoutWishes {
     /// to 3 s) counts as failed.
     pub pool_monitor_timeout_s: Option<u32>,
     /// How long a disk may take for one read or write, in seconds. A slower disk counts as failed, and the pool
-    /// continues with the others; clients are blocked until then. Disks that try hard to read a bad sector need up to 7
-    /// s where their error recovery is bounded, and a minute where it is not.
+    /// continues with the remaining ones; clients are blocked until then. Disks that try hard to read a bad sector need
+    /// up to 7 s where their error recovery is bounded, and a minute where it is not.
     pub disk_answer_s: Option<u32>,
     /// The longest pause that clients are promised after the loss of a head, in seconds.
     pub takeover_budget_s: Option<u32>,
-    /// How long a head that boots waits for the other heads before it starts Pacemaker, which powers off heads that it
-    /// does not see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, without a limit.
+    /// Limit of the delay at boot, in seconds, in which a head awaits the other heads before it starts Pacemaker, which
+    /// powers off heads that it does not see. With `rule = "two-node"` there is no limit.
     pub boot_wait_s: Option<u32>,
 }
 
@@ -114,7 +114,7 @@ const DEFAULT: Timeouts = Timeouts {
     link_probes_up: 2,
     fence_s: 20,
     fence_monitor_s: 60,
-    // Within the 120 s that open-iscsi waits by default, including the power-off before it.
+    // Within the default time-out of open-iscsi, 120 s, including the power-off before it.
     pool_start_s: 60,
     pool_stop_s: 60,
     pool_monitor_s: 5,
@@ -134,7 +134,7 @@ impl Profile {
                 consensus_ms: 100,
                 // A BMC that responds at all does so within half of that.
                 fence_s: 10,
-                // The agent waits 200 ms for a response before it kills, and 400 ms in a monitor.
+                // The agent's response time-out is 200 ms before it kills, and 400 ms in a monitor.
                 pool_stop_s: 20,
                 pool_monitor_s: 1,
                 pool_monitor_timeout_s: 4,
@@ -191,8 +191,8 @@ impl TimeoutWishes {
 
 /// Time for the import itself after the wait for signs of life, in milliseconds.
 const IMPORT_MS: u32 = 500;
-/// An import waits for twice the silence and a random quarter more, and reads the disks once a
-/// second.
+/// The delay of an import is twice the silence and a random quarter more, in which it reads the
+/// disks once a second.
 const SILENCES_PER_WAIT_PERCENT: u32 = 250;
 /// Shorter silences occur on healthy hosts, and the library supports none.
 const MULTIHOST_SILENCE_MS_MIN: u32 = 800;
@@ -212,9 +212,9 @@ impl Timeouts {
             .saturating_add(more_than_two.saturating_mul(TOKEN_COEFFICIENT_MS))
     }
 
-    /// How long the owner of a pool with `multihost=on` may fail to write an MMP block before it gives the pool up, in
-    /// milliseconds. It is the longest period with which an import without proof, which waits 2 to 2.5 times as long,
-    /// still completes within the takeover budget.
+    /// How long the owner of a pool with `multihost=on` may fail to write an MMP block before it abandons the pool, in
+    /// milliseconds. It is the longest period with which an import without proof, which is delayed for 2 to 2.5 times
+    /// as long, still completes within the takeover budget.
     pub fn multihost_silence_ms(&self, heads: usize) -> u32 {
         let promised_ms = self.takeover_budget_s.saturating_mul(1_000);
         let left_ms = promised_ms

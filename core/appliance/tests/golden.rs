@@ -104,7 +104,7 @@ fn is_installed(program: &str) -> bool {
     found
 }
 
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn eprintln_skip(program: &str) {
     eprintln!("skipped: {program} is not installed");
 }
@@ -115,7 +115,7 @@ fn run(program: &str, arguments: &[&str]) -> (bool, String) {
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env_remove("CIB_file")
         .output()
-        .expect("an installed program runs");
+        .expect("an installed binary runs");
     let text = [output.stdout, output.stderr].concat();
     (
         output.status.success(),

@@ -146,8 +146,8 @@ impl Identity {
     }
 }
 
-/// Accepts the pinned certificates, whoever signed them. The handshake's signature proves that the
-/// peer has the key, as always.
+/// Accepts the pinned certificates, regardless of the signer. The handshake's signature proves that
+/// the peer has the key, as always.
 #[derive(Debug)]
 struct Pinned {
     accepted: Vec<Fingerprint>,

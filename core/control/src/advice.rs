@@ -1,7 +1,7 @@
 //! The recommended action for a state. The command line, the API and the console show the same value, so that they
-//! never contradict each other. The pool's server creates it (`operations/next_step.rs` of the program), because it has
-//! the state. No client composes sentences of its own about a pool's state; the command is a separate field, so that it
-//! can become a button.
+//! never contradict each other. The pool's server creates it (`operations/next_step.rs`), because it has the state. No
+//! client composes sentences of its own about a pool's state; the command is a separate field, so that it can become a
+//! button.
 
 use std::fmt;
 

@@ -417,7 +417,7 @@ pub struct FailingView {
     pub read_errors: u64,
     /// Writes that failed.
     pub write_errors: u64,
-    /// Blocks whose checksum did not match.
+    /// Blocks with a checksum mismatch.
     pub checksum_errors: u64,
     /// Why it is in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -455,7 +455,7 @@ pub struct DeviceView {
     pub read_errors: u64,
     /// Writes that failed.
     pub write_errors: u64,
-    /// Blocks whose checksum did not match.
+    /// Blocks with a checksum mismatch.
     pub checksum_errors: u64,
     /// Bytes that the last scrub or resilver wrote to it because they were wrong or missing.
     #[serde(default)]
@@ -703,13 +703,13 @@ pub struct ProtocolView {
 }
 
 /// The grace period: clients may reclaim the opens and locks that they held at the previous server. Conflicting
-/// requests are refused until it ends.
+/// requests are refused until it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryView {
-    /// Milliseconds until it ends, if no client reclaims state before.
+    /// Milliseconds until it expires, if no client reclaims state before.
     pub remaining_ms: u64,
-    /// Clients that have not reclaimed yet; it ends early when none is left. None: it is not known
-    /// which clients held state.
+    /// Clients that have not reclaimed yet; it expires early when none is left. None: it is not
+    /// known which clients held state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited_clients: Option<u64>,
 }

@@ -81,7 +81,7 @@ pub(crate) fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> b
     properties.any(|name| !is_daily(name))
 }
 
-/// The head starts a program with the words of the request, or opens the file.
+/// The head runs a command with the words of the request, or opens the file.
 pub(crate) fn is_of_the_head(location: &KeyLocation) -> bool {
     match location {
         KeyLocation::Command(_) | KeyLocation::File(_) => true,

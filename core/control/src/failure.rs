@@ -78,7 +78,7 @@ impl FailureKind {
             Self::Failed => "it was tried and failed",
             Self::Usage => "the input is wrong: an option, a name, a size",
             Self::NotFound => "a named pool, volume, snapshot, target or device does not exist",
-            Self::Exists => "it exists already, or the request contradicts what exists",
+            Self::Exists => "it exists already, or the request contradicts the existing state",
             Self::Busy => "it is in use by another process, pool, head or session",
             Self::NeedsConfirmation => {
                 "data or ownership is at stake: the message names the option that confirms it"

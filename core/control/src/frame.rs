@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 /// Version of the control protocol. Both sides send it in every frame and refuse another.
 pub const PROTOCOL_VERSION: u32 = 1;
-/// Version of a request that only reports what it would destroy: an older server, which would destroy it, refuses this
-/// version.
+/// Version of a request that only reports the objects that it would destroy: an older server, which would destroy them,
+/// refuses this version.
 pub const PREVIEW_VERSION: u32 = 2;
 
 /// Largest frame, in bytes of JSON. A status of 10,000 volumes fits.

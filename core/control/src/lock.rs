@@ -21,7 +21,8 @@ impl PoolLock {
     /// Acquires the lock of `socket` if it is free.
     pub fn try_take(socket: &Path) -> io::Result<Option<Self>> {
         if let Some(parent) = socket.parent().filter(|p| !p.as_os_str().is_empty()) {
-            // A user who can open the lock can hold it, and keep every server from starting.
+            // With access to the lock, any user could hold it, and prevent every server from
+            // starting.
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)

@@ -15,7 +15,7 @@ pub struct RescueView {
     /// The snapshot that is looked at; none means the volume itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotName>,
-    /// The clone that exists until the rescue ends.
+    /// The clone that exists during the rescue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone: Option<VolumeName>,
     /// Whether writes are refused.

@@ -27,7 +27,7 @@ const IDLE_MAX: Duration = Duration::from_secs(300);
 /// Longest time in which a connection without a slot may send its request.
 const HEARING_MAX: Duration = Duration::from_secs(1);
 
-/// Longest time that a starting server waits for a command to release the pool.
+/// Longest time for a command to release the pool when a server starts.
 const COMMAND_WAIT: Duration = Duration::from_secs(10);
 /// Interval of attempts to acquire a held lock.
 const LOCK_LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -107,7 +107,7 @@ pub struct Server {
     activity: Arc<Activity>,
     /// A killed server left the socket, and no server has taken over yet.
     is_left: AtomicBool,
-    /// Keeps two servers from replacing each other's socket; locked while this one runs.
+    /// Prevents two servers from replacing each other's socket; locked while this one runs.
     _lock: PoolLock,
 }
 
@@ -238,8 +238,8 @@ impl Drop for Active<'_> {
     }
 }
 
-/// Acquires the lock. Waits for a command that briefly has the pool open, and for the exit of a
-/// killed server. A running server responds on its socket, and is not waited for.
+/// Acquires the lock. Blocks on a command that briefly has the pool open, and on a killed server
+/// that has not exited yet. A running server responds on its socket, and is not waited for.
 fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
     let deadline = Instant::now() + COMMAND_WAIT;
     loop {
@@ -254,8 +254,8 @@ fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
     }
 }
 
-/// Returns whether a server responds. A successful connect proves nothing: freeing the memory of a
-/// killed process takes a while, and its socket and its lock are closed after that.
+/// Returns whether a server responds. A successful connect proves nothing: the memory of a killed
+/// process is freed slowly, and its socket and its lock are closed after that.
 fn answers(socket: &Path, patience: Duration) -> bool {
     let client = Client::connect(socket).ok();
     let Some(mut client) = client.and_then(|client| client.patient_for(patience).ok()) else {

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Levels of use that are reported, in percent; the last is an error, the others are warnings.
+/// Levels of use that are reported, in percent; the last is an error, the lower ones are warnings.
 pub const FULL_PERCENTS: [u64; 3] = [80, 90, 95];
 /// A level is reported as left when the use has dropped this far below it.
 const HYSTERESIS_PERCENT: u64 = 2;

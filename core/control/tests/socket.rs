@@ -25,7 +25,7 @@ impl Handler for Echo {
         progress("2");
         match request {
             Request::Server(ServerRequest::Ping) => Ok(Done::already("here")),
-            _ => Err(Failure::not_found("nothing").advise("ask for something else")),
+            _ => Err(Failure::not_found("nothing").advise("send another request")),
         }
     }
 }
@@ -51,7 +51,7 @@ fn requests_are_answered_with_progress_on_one_connection() {
         .call(Request::Status, &mut |_| ())
         .expect_err("nothing there");
     assert_eq!(failure.kind, FailureKind::NotFound);
-    assert_eq!(failure.advice.as_deref(), Some("ask for something else"));
+    assert_eq!(failure.advice.as_deref(), Some("send another request"));
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn rescue(view: &RescueView) -> String {
     let mode = match (&view.clone, view.read_only) {
         (Some(_), _) => "changes are discarded at the end",
         (None, true) => "for reading only",
-        (None, false) => "for reading and writing; other clients are refused until it ends",
+        (None, false) => "for reading and writing; other clients are refused during the rescue",
     };
     let mut text = format!("{of}: {}, {mode}\n{}\n\n", bytes(view.size), view.uri);
     if view.partitions.is_empty() {

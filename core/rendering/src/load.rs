@@ -92,7 +92,7 @@ fn goes_on(before: &PoolLoad, now: &PoolLoad) -> bool {
         .all(|(old, new)| old <= new)
 }
 
-/// How devices are named: by the ends of their paths, where those differ.
+/// How devices are named: by the tails of their paths, where those differ.
 enum Names {
     Ends,
     Whole,

@@ -37,7 +37,7 @@ impl ProgressBar {
         });
     }
 
-    /// Ends the line, so that further output begins on a line of its own.
+    /// Terminates the line, so that further output begins on a line of its own.
     pub fn end(&mut self) {
         if self.is_terminal && self.shown.take().is_some() {
             telling::log().say("\r\x1b[K");

@@ -32,13 +32,13 @@ budget! {
 
     /// Interval at which the watch of a pool's server checks that it responds.
     WATCH_INTERVAL = 100, "the watch of a server checks that it responds";
-    /// A monitor of Pacemaker waits for a response for a tenth of its time-out, but not less than this. Healthy hosts
-    /// stall for a shorter time.
+    /// The response time-out of a monitor of Pacemaker is a tenth of the monitor's time-out, but not less than this.
+    /// Healthy hosts stall for a shorter time.
     MONITOR_RESPONSE_MIN = 300, "a server's response to a monitor, at least";
     /// See [`MONITOR_RESPONSE_MIN`]: not more than this.
     MONITOR_RESPONSE_MAX = 3_000, "a server's response to a monitor, at most";
-    /// A stop waits for a response for a hundredth of its time-out, but not less than this. It is short: clients are paused
-    /// already, and a server that is killed loses nothing that it acknowledged.
+    /// The response time-out of a stop is a hundredth of the stop's time-out, but not less than this. It is short:
+    /// clients are paused already, and a server that is killed loses nothing that it acknowledged.
     STOP_RESPONSE_MIN = 200, "a server's response to a stop, at least; then it is killed";
     /// See [`STOP_RESPONSE_MIN`]: not more than this.
     STOP_RESPONSE_MAX = 1_000, "a server's response to a stop, at most";
@@ -51,15 +51,15 @@ budget! {
     LEG_DEADLINE = 2_000, "one I/O of a leg of another head";
     /// The same for the device driver above it: the leg reports its failure first.
     DEVICE_DEADLINE = 2_500, "the same, in the device driver above it";
-    /// Grace of a leg in use whose connection was lost, until it counts as failed; writes are paused for that long. A lender
-    /// that was restarted has lost the leg in any case, so this is for networks that fail for a moment.
+    /// Grace of a leg in use after its connection was lost, until it counts as failed; writes are paused for that long.
+    /// A lender that was restarted has lost the leg in any case, so this is for short interruptions of the network.
     RESUME_WAIT = 600, "a lost connection to a leg in use is resumed";
 
     /// A member without a message for this long is suspected, where two heads have no witness.
     MISSED = 1_000, "two heads without a witness: a silent head is suspected";
     /// A member without a connection for this long is not waited for.
     UNREACHABLE_WAIT = 1_000, "a start awaits members without a connection";
-    /// The same for a head whose process of the pool is stopped, as the cluster has verified.
+    /// The same for a head without a process of the pool, as the cluster has verified.
     STOPPED_WAIT = 200, "the same, if the cluster has verified that the owner was stopped";
     /// The same for a head that was fenced.
     FENCED_WAIT = 100, "the same, if the owner was fenced";
@@ -99,7 +99,8 @@ const _: () = {
     // A hung leg, and a lost connection, pause clients for less than promised.
     assert_shorter(DEVICE_DEADLINE, PROMISED_HIDDEN);
     assert_shorter(RESUME_WAIT, LEG_DEADLINE);
-    // The surer it is that the owner does not run, the shorter a start waits for its legs.
+    // The stronger the proof that the owner does not run, the shorter the wait of a start for its
+    // legs.
     assert_shorter(FENCED_WAIT, STOPPED_WAIT);
     assert_shorter(STOPPED_WAIT, UNREACHABLE_WAIT);
     // A live head sends a heartbeat before it is suspected.

@@ -65,9 +65,9 @@ impl Write for &Log {
     }
 }
 
-/// Makes the standard error of this process non-blocking for all writers in it. This includes the messages of a panic
-/// and of assertions of the C library, which terminate a process that would otherwise hang. Files are unchanged: a
-/// write to them depends on no reader.
+/// Switches the standard error of this process to non-blocking writes for all writers in it. This includes the messages
+/// of a panic and of assertions of the C library, which terminate a process that would otherwise hang. Files are
+/// unchanged: a write to them depends on no reader.
 pub fn never_wait_for_the_log() {
     let stderr = io::stderr();
     let set = || -> io::Result<()> {

@@ -197,7 +197,7 @@ impl Extent {
         }
     }
 
-    /// Returns whether both ends are multiples of `block` bytes (a power of two).
+    /// Returns whether start and end are multiples of `block` bytes (a power of two).
     pub const fn is_aligned(self, block: u64) -> bool {
         (self.offset | self.length) & (block - 1) == 0
     }

@@ -260,7 +260,7 @@ codes! {
     SecretMissing "secret-missing" Error
         "Without the password of a fence device nothing is taken over. Without its key of TLS a pool is not served, and without its keytab no client comes by Kerberos."
     SecretOpen "secret-open" Warning
-        "With a password that others can read, they can power the heads off; with a key or a keytab, they can impersonate the pool's server."
+        "With a readable password any local user can power the heads off; with a readable key or keytab, impersonate the pool's server."
     SecretInFile "secret-in-file" Warning
         "The cluster's configuration contains it, and shows it to every administrator of the cluster."
     ReplicationAddress "replication-address" Error

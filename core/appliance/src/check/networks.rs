@@ -114,7 +114,7 @@ fn off_network(checker: &mut Checker<'_>, head: &HeadName, network: &NetworkName
     );
 }
 
-/// Checks that both ends of each heartbeat link have an address of the same family.
+/// Checks that both sides of each heartbeat link have an address of the same family.
 fn check_families(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     for network in appliance.heartbeat_networks().into_values() {

@@ -82,7 +82,7 @@ fn findings_of(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
 }
 
 fn replaced(text: &str, from: &str, to: &str) -> String {
-    assert!(text.contains(from), "the example lacks {from:?}");
+    assert!(text.contains(from), "missing in the example: {from:?}");
     text.replacen(from, to, 1)
 }
 

@@ -12,8 +12,8 @@ const TOKEN_MS_MIN: u32 = 300;
 const GUEST_TOKEN_MS_MIN: u32 = 1_000;
 /// Probes that must fit into the time-out of a link.
 const PROBES_PER_TIMEOUT_MIN: u32 = 3;
-/// Shortest bound of a monitor that tolerates full load, in seconds. The agent waits a tenth of it
-/// for the response.
+/// Shortest bound of a monitor that tolerates full load, in seconds. The response time-out of the
+/// agent is a tenth of it.
 const MONITOR_TIMEOUT_S_MIN: u32 = 3;
 /// Least time for the stop of a pool that has dirty data to write, in seconds.
 const STOP_S_MIN: u32 = 5;

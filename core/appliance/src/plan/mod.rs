@@ -209,7 +209,7 @@ pub struct HeadActual {
     pub running_cluster: Option<String>,
     /// The heads in the configuration of its running Corosync, by name.
     pub running_nodes: BTreeMap<String, RunningNode>,
-    /// Numbers of the pools of legs whose record it stores.
+    /// Numbers of the pools of legs in its stored records.
     pub remembered: BTreeSet<u64>,
     /// The members of each such pool, by the record that the head accepted. None from a head with an earlier release.
     pub on_record: BTreeMap<u64, OnRecord>,
@@ -369,9 +369,9 @@ pub enum Change {
         unit: String,
     },
     /// Wait until all legs that were current, or being resynchronized, are current, and until pools can do without the
-    /// disks of the head whose leg-server restarts next.
+    /// disks of the next head, before its leg-server restarts.
     AwaitLegs {
-        /// The head whose disks become unavailable next.
+        /// The head that becomes unavailable next.
         head: HeadName,
         /// The binary that reports the states of legs.
         #[serde(skip)]
@@ -651,7 +651,7 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
         let Some(known) = actual.heads.get(head) else {
             obstacles.push(Obstacle {
                 what: format!("{head} does not answer"),
-                mend: "start it: a head that missed a change would contradict the others"
+                mend: "start it: a head that missed a change would contradict the other heads"
                     .to_owned(),
             });
             continue;
@@ -731,8 +731,8 @@ fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     })
 }
 
-/// Gives all heads the key of the first head that has one, else a new one. Applied once the binary of each head reads
-/// the key: an older head could neither authenticate to the newer ones nor accept them.
+/// Writes the key of the first head that has one, else a new one, to all heads. Applied once the binary of each head
+/// reads the key: an older head could neither authenticate to the newer ones nor accept them.
 fn peer_key_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     if !known(desired, actual).all(|(_, one)| one.reads_peer_key) {
         return Vec::new();

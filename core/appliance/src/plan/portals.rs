@@ -30,8 +30,8 @@ pub(super) fn changes(desired: &DesiredState, actual: &Actual) -> PortalChanges 
     changes
 }
 
-/// Returns whether a server gets a portal that another one on its head releases, or that belongs to a pool that leaves
-/// the file.
+/// Returns whether a server gets a portal that a different server on its head releases, or that belongs to a pool that
+/// leaves the file.
 fn takes(desired: &DesiredState, known: &HeadActual, pool: &PoolName, new: &Portals) -> bool {
     let mut others = known.portals.iter().filter(|(other, _)| *other != pool);
     others.any(|(other, listens)| {

@@ -167,7 +167,7 @@ pub(super) fn silent_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obs
         .collect()
 }
 
-/// Waits for the witness where only its vote is missing.
+/// Awaits the witness where only its vote is missing.
 pub(super) fn awaited_witness(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     lacking_witness(desired, actual)
         .map(await_witness)

@@ -27,7 +27,7 @@ pub fn agent_script(program: &Path) -> String {
 }
 
 /// The same for the agent of an address. It checks first: the agent of the pool has mostly done the
-/// work already, and the binary takes longer to start than the check.
+/// work already, and the check is faster than the start of the binary.
 pub fn address_agent_script(program: &Path) -> String {
     let parts = [ADDRESS, ADDRESS_WITHOUT_PROGRAM, DONE_ALREADY];
     script(program, "address", "an address of a pool", parts)

@@ -30,7 +30,7 @@ while :; do
 done
 "#;
 
-/// Returns a script that waits until Corosync sees all heads, for a bounded time. Pacemaker powers off every head that
+/// Returns a script that blocks until Corosync sees all heads, for a bounded time. Pacemaker powers off every head that
 /// it has never seen. With a majority or a witness a head that boots first could do so while the other heads still
 /// boot.
 pub fn await_heads_script(appliance: &Appliance) -> String {

@@ -1,5 +1,5 @@
-//! The configuration of Pacemaker: pools, their addresses, fence devices, and the rules that place
-//! and order them. First as types, then as the XML of a CIB.
+//! The configuration of Pacemaker: pools, their addresses, fence devices, and the rules for their
+//! location and order. First as types, then as the XML of a CIB.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -55,7 +55,7 @@ pub struct Cib {
     pub locations: Vec<Location>,
     /// Resources that run on the same head.
     pub colocations: Vec<Colocation>,
-    /// Resources that start after another one (and stop before it).
+    /// Resources that start after a different one (and stop before it).
     pub orders: Vec<Order>,
     /// The fence devices of each head.
     pub topology: Vec<FencingLevel>,
@@ -314,10 +314,10 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
         ("stonith-action", "off".to_owned()),
         ("stonith-timeout", seconds(fence_s)),
         ("no-quorum-policy", "stop".to_owned()),
-        // A failed start is retried at once, as often as any other failure. The default keeps the
-        // pool off that head until old failures expire.
+        // A failed start is retried at once, as often as any other failure. With the default, the
+        // pool could not return to that head until old failures expire.
         ("start-failure-is-fatal", "false".to_owned()),
-        // Time that the first head waits for others at start; the default is 20 s.
+        // How long the first head awaits the other heads at start; the default is 20 s.
         ("dc-deadtime", "2s".to_owned()),
         ("transition-delay", millis(transition_delay_ms)),
         // On a busy head the cluster would otherwise do one thing at a time, such as bringing up

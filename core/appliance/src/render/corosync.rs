@@ -9,8 +9,8 @@ use units::{HeadName, NetworkName};
 use crate::file::{Appliance, QuorumRule, Witness};
 use crate::timeouts::{TOKEN_COEFFICIENT_MS, Timeouts};
 
-/// How long a head waits for the witness while a membership forms, in milliseconds. Corosync's
-/// default is 30 s, which would block takeovers for as long.
+/// Time-out of the witness while a membership forms, in milliseconds. Corosync's default is 30 s,
+/// which would block takeovers for as long.
 const WITNESS_SYNC_MS: u32 = 5_000;
 /// The heuristics of the witness: bounds of one run at start and while a membership forms, and the time
 /// between runs, in milliseconds.
@@ -84,7 +84,7 @@ pub fn corosync_conf(appliance: &Appliance) -> String {
         totem(appliance, &times),
         nodelist(appliance),
         quorum(appliance, &times),
-        // Without real-time scheduling a busy node looks like a failed one.
+        // Without real-time scheduling a busy node would be treated as a failed one.
         Section::new("system").set("sched_rr", "yes"),
         Section::new("logging")
             .set("to_stderr", "no")

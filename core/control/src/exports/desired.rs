@@ -224,7 +224,7 @@ impl DesiredState {
     }
 }
 
-/// Volumes that are exported with the designators of another one, with those other volumes.
+/// Volumes that are exported with the designators of a different volume, with those other volumes.
 type Twins<'a> = BTreeMap<&'a VolumeName, Vec<&'a VolumeName>>;
 
 /// Which of the volumes that initiators see say that they are the same disk.
@@ -261,7 +261,7 @@ fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
     }
 }
 
-/// One step from one desired state to another. Everything else is unchanged.
+/// One step from one desired state to another. All other exports are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A target appears.

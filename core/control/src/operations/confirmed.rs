@@ -23,7 +23,7 @@ pub struct Confirmed<T> {
 }
 
 impl<T: Confirmable + Previewed> Confirmed<T> {
-    /// Returns the arguments. Unless they were confirmed, the request is refused with the list of what would be
+    /// Returns the arguments. Unless they were confirmed, the request is refused with the list of objects that would be
     /// destroyed.
     pub fn or_ask(mut self) -> T {
         let preview = self.arguments.preview();

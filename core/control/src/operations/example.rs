@@ -17,7 +17,7 @@ pub struct Example {
     pub prepared_by: &'static [&'static str],
     /// Commands that revert it, of which there may be none to run. With this the proofs kill it, too.
     pub undone_by: Option<&'static [&'static str]>,
-    /// Whether its effect ends with the server, which must be running.
+    /// Whether its effect is lost with the server, which must be running.
     pub ends_with_the_server: bool,
     /// The reason why no test runs this line, and the test that covers it instead.
     pub elsewhere: Option<&'static str>,
@@ -49,7 +49,7 @@ impl Example {
         self
     }
 
-    /// Marks an example with an effect that ends with the server, which must be running.
+    /// Marks an example with an effect that is lost with the server, which must be running.
     #[must_use]
     pub const fn ends_with_the_server(mut self) -> Self {
         self.ends_with_the_server = true;

@@ -63,7 +63,7 @@ pub trait Operation {
             .then(|| format!("{}: {}", changed.dataset, changed.names.join(", ")))
     }
 
-    /// Returns whether it only reports what it would destroy.
+    /// Returns whether it only reports the objects that it would destroy.
     fn is_preview(&self) -> bool {
         false
     }
@@ -132,7 +132,7 @@ impl<'a> Changed<'a> {
     }
 }
 
-/// How a request is scheduled relative to others for the same pool.
+/// How a request is scheduled relative to further requests for the same pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It is read-only: a pool that is open for reading only can handle it, and it is not delayed by changes.

@@ -1,4 +1,4 @@
-//! The options by which a request that destroys data reports what would be lost, and changes nothing.
+//! The options by which a request that destroys data lists the affected objects, and changes nothing.
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Turn;
 
-/// Whether a request only reports what it would destroy.
+/// Whether a request only lists the objects that it would destroy.
 ///
 /// An older server would ignore these members and destroy. So a request with one of them is sent with
 /// [`PREVIEW_VERSION`](crate::frame::PREVIEW_VERSION), which such a server refuses.
@@ -28,7 +28,7 @@ impl Preview {
         self.dry_run || self.ask
     }
 
-    /// Returns the turn of a request with these options, which makes changes without them.
+    /// Returns the turn of a request with these options, which would change the pool without them.
     pub fn turn(self) -> Turn {
         match self.is_wanted() {
             true => Turn::Looks,

@@ -161,7 +161,8 @@ fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>,
     let failed = |error: Errno| unreadable(error.into());
     let before = tcgetattr(&input).map_err(failed)?;
     let mut silent = before.clone();
-    // The interrupt character ends the line, so that the terminal is restored before the signal terminates the process.
+    // The interrupt character terminates the line, so that the terminal is restored before the signal terminates the
+    // process.
     let interrupt = before.special_codes[SpecialCodeIndex::VINTR];
     silent
         .local_modes

@@ -17,7 +17,7 @@ const IMPORT_MS_MAX: u64 = 120_000;
 pub enum Kind {
     /// A head failed, or was believed to have failed; another head started its pool.
     Takeover,
-    /// A head handed the pool over to another one.
+    /// A head handed the pool over to a different head.
     HandOver,
     /// The server failed and was started again on the same head.
     Restart,

@@ -62,7 +62,7 @@ pub struct FileClock {
 }
 
 impl FileClock {
-    /// Returns the clock of a log that ends with `text` and was last written at `written_ms`, in milliseconds since
+    /// Returns the clock of a log with `text` as its tail that was last written at `written_ms`, in milliseconds since
     /// 1970.
     pub fn of(text: &str, written_ms: u64) -> Option<Self> {
         let written_ms = i64::try_from(written_ms).ok()?;

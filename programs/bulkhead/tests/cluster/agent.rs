@@ -207,7 +207,7 @@ fn a_frozen_server_fails_the_monitor_in_time_and_is_killed_by_stop() {
     head.ok("start");
 }
 
-/// An open file of the server, which stands for an active request in the kernel: this process holds it.
+/// An open file of the server, which represents an active request in the kernel: this process holds it.
 fn remains_of(pid: &str, disk: &Path) -> std::os::fd::OwnedFd {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
     let is_disk = |entry: &std::fs::DirEntry| {
@@ -433,7 +433,7 @@ fn node_state(name: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
     let head = Head::new();
     // The label of a killed server names this host, but another host id.
@@ -515,7 +515,7 @@ impl Head {
             Some(OCF_NOT_RUNNING),
             "{when}: {said}"
         );
-        // A stop waits for the export only; the kernel frees the process's memory afterwards.
+        // A stop only includes the export; the kernel frees the process's memory afterwards.
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.processes("pool-server") > 0 {
             assert!(Instant::now() < deadline, "{when}: a server is left");
@@ -528,8 +528,8 @@ impl Head {
     fn is_served_once(&self, when: &str, addresses: usize) {
         assert_eq!(self.agent("monitor"), OCF_SUCCESS, "{when}");
         assert_eq!(self.greeting().as_ref(), Some(b"NBDMAGIC"), "{when}");
-        // A server whose agent died before it was noted exits by itself, and opens nothing until
-        // then.
+        // A server that its agent did not note before it died exits by itself, and opens nothing
+        // until then.
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.processes("pool-server") > 1 {
             assert!(Instant::now() < deadline, "{when}: two servers");
@@ -551,7 +551,7 @@ fn an_agent_that_is_killed_at_any_step_of_a_start_leaves_nothing_doubled() {
     for step in 0..STEPS_MAX {
         let when = format!("a start killed at step {step}");
         if !head.killed_at("start", step) {
-            assert!(step > 4, "the agent says what it does");
+            assert!(step > 4, "the agent logs its steps");
             return;
         }
         // Pacemaker's action after a failed start: a stop, and it relies on its success.
@@ -573,7 +573,7 @@ fn an_agent_that_is_killed_at_any_step_of_a_stop_is_finished_by_the_next() {
     for step in 0..STEPS_MAX {
         head.ok("start");
         if !head.killed_at("stop", step) {
-            assert!(step > 2, "the agent says what it does");
+            assert!(step > 2, "the agent logs its steps");
             return;
         }
         head.ok("stop");
@@ -612,7 +612,7 @@ fn the_agents_in_the_program_that_serves_do_the_same() {
 }
 
 /// Runs ocf-tester, by words that lead to it, on an agent with parameters; none where it cannot.
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn ocf_tester(head: &Head, way: &[&str], agent: &str, parameters: &[&str]) -> Option<Output> {
     let judges = ["/usr/sbin/ocf-tester", "/usr/bin/xmllint"];
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
@@ -652,7 +652,7 @@ fn ocf_tester_is_content() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn ocf_tester_is_content_with_addresses_of_both_families() {
     const WAY: [&str; 3] = ["unshare", "--net", "--"];
     let can = Command::new(WAY[0]).args(&WAY[1..]).arg("true").output();

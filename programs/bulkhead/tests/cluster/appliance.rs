@@ -352,7 +352,7 @@ fn single_head(arc: &str, disk: &Path) -> String {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn a_plan_is_applied_once_and_the_next_one_is_empty() {
     let machine = Machine::with_disks(&["a"]);
     let Some(left) = Namespaces::enter(&machine) else {
@@ -426,7 +426,7 @@ fn a_plan_is_applied_once_and_the_next_one_is_empty() {
 
 /// Clients at a removed address must disconnect first, unless the operator overrides that.
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn apply_has_a_server_that_runs_listen_where_the_file_says() {
     let machine = Machine::with_exported_volume();
     let Some(left) = Namespaces::enter(&machine) else {

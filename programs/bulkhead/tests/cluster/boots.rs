@@ -36,7 +36,7 @@ fn power_offs(place: &Place, head: &str) -> usize {
     history.matches("<fence_event").count()
 }
 
-/// Waits until the pool is served, and returns the time that it took.
+/// Blocks until the pool is served, and returns the time that it took.
 fn served(place: &Place, by: &str) -> Duration {
     let begin = Instant::now();
     let part = format!("pool tank: served by {by}");

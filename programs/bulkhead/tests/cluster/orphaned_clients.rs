@@ -66,7 +66,7 @@ struct Scene {
 }
 
 impl Scene {
-    #[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+    #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
     fn new() -> Option<Self> {
         let (Some(left), Some(right), Some(client)) =
             (Network::new(), Network::new(), Network::new())

@@ -44,7 +44,7 @@ fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error
     let error = loop {
         assert!(
             Instant::now() < deadline,
-            "the server goes on: {}",
+            "the server continues: {}",
             machine.log()
         );
         let written = client.write(4096, &[2; 4096]);
@@ -159,10 +159,10 @@ fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
     let _taken = taken_by_another(&machine);
     std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
     // Sent while it is frozen: no check in it can be faster than the response.
-    client.ask_to_read(0, 4096).expect("the socket takes it");
+    client.ask_to_read(0, 4096).expect("the socket has room");
     signal(&server, Signal::SIGCONT);
     let answered = client.data(4096).map(|data| data.len());
-    let error = answered.expect_err("an answer of a server that lost its pool");
+    let error = answered.expect_err("a response of a server that lost its pool");
     session_was_dropped(&error);
     assert_eq!(server.wait(), LOST, "{}", machine.log());
 }

@@ -113,7 +113,7 @@ fn a_client_logs_in_by_a_new_portal_while_another_goes_on_by_the_old_one() {
         let writer = scope.spawn(|| keep_writing(&unit(&old), &stop, &rounds));
         let goes_on = || {
             let before = rounds.load(Ordering::Acquire);
-            eventually("the old portal's client goes on", || {
+            eventually("the old portal's client continues", || {
                 assert!(!writer.is_finished(), "it ended");
                 rounds.load(Ordering::Acquire) > before + 2
             });
@@ -127,7 +127,7 @@ fn a_client_logs_in_by_a_new_portal_while_another_goes_on_by_the_old_one() {
             "{said}"
         );
         let new = taken(&machine, "iscsi", NEW);
-        assert_eq!(machine.portal(NEW), new, "status says it, too");
+        assert_eq!(machine.portal(NEW), new, "status shows it, too");
         for portal in [&old, &new] {
             let found = run("iscsi-ls", &["--show-luns", &format!("iscsi://{portal}")]);
             for shown in [&old, &new] {

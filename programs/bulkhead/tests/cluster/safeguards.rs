@@ -47,7 +47,7 @@ fn alert(place: &Place, head: &str, about: &str, part: &str) -> Value {
     }
 }
 
-/// Waits until a head reports no error.
+/// Blocks until a head reports no error.
 fn wait_until_well(place: &Place, head: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -290,13 +290,17 @@ impl Head {
         current.contains(&format!("\"{name}:"))
     }
 
-    /// Waits until all legs are current.
+    /// Blocks until all legs are current.
     pub fn await_all_current(&self) {
-        eventually("the record says so", || self.record().contains("stale=[]"));
+        eventually("the record is updated", || {
+            self.record().contains("stale=[]")
+        });
     }
 
     pub fn await_current(&self, name: &str, is_current: bool) {
-        eventually("the record says so", || self.is_current(name) == is_current);
+        eventually("the record is updated", || {
+            self.is_current(name) == is_current
+        });
     }
 }
 
@@ -519,7 +523,7 @@ impl Pair {
         for head in [&pair.a, &pair.b] {
             let heard = head.machine.path("state/legs/77.heard");
             let must = pair.witness_folder.is_none();
-            super::eventually("each head has heard the other", || !must || heard.exists());
+            super::eventually("the heads have been in contact", || !must || heard.exists());
         }
         (pair, server)
     }
@@ -638,9 +642,9 @@ impl Pair {
         folder.join("state/77.legs")
     }
 
-    /// Waits until the witness has a record.
+    /// Blocks until the witness has a record.
     pub fn await_witness_told(&self) {
-        super::eventually("the witness was told", || {
+        super::eventually("the witness has a record", || {
             let (_, said) = self.witness_does(&["status"]);
             said.contains("pool 77: record")
         });

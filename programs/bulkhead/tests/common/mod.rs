@@ -146,7 +146,7 @@ impl Machine {
         format!("{}:{path}", folder.display())
     }
 
-    /// Starts the server of `tank`, and waits until it listens.
+    /// Starts the server of `tank`, and returns when it listens.
     pub fn serve(&self, options: &str) -> ServerProcess {
         self.serve_with(options, |_| ())
     }
@@ -304,7 +304,7 @@ pub fn freeze(pid: impl std::fmt::Display) {
         let state = stat.as_ref().map(|stat| stat.rsplit_once(") "));
         matches!(state, Ok(Some((_, rest))) if rest.starts_with('T'))
     };
-    eventually("each thread stands still", || {
+    eventually("each thread is stopped", || {
         let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
         threads.all(stands_still)
     });

@@ -192,7 +192,7 @@ fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
     machine.refused(create, 5, "in use");
     // A disk with finer sectors can replace one with coarser ones.
     machine.ok(&format!("pool replace tank {coarse} disks/b"));
-    crate::common::eventually("the new disk has everything", || {
+    crate::common::eventually("the new disk is current", || {
         let status = machine.ok("pool status tank --json").json();
         status["health"] == "ONLINE" && !status.to_string().contains("replacing")
     });
@@ -200,7 +200,7 @@ fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
     fine.audit();
 }
 
-/// A lock belongs to one special file, or to one file. The disk behind it may have others, such as a second path of a
+/// A lock belongs to one special file, or to one file. The disk behind it may have several, such as a second path of a
 /// SAN.
 #[test]
 fn a_disk_that_is_in_use_by_another_path_is_not_overwritten() {

@@ -106,7 +106,7 @@ fn a_scrub_repairs_says_where_and_what_to_do_next() {
         text.contains(&format!("repaired on {}", machine.path("b").display())),
         "{text}"
     );
-    eventually("the event says where", || {
+    eventually("the event names the range", || {
         machine.ok("pool events tank").out.contains("repaired on ")
     });
     machine.ok("pool clear tank");
@@ -132,7 +132,7 @@ fn a_paused_scrub_survives_a_kill_and_goes_on_when_it_is_told_to() {
         status(&machine)["scan"]["state"] == "paused"
     });
     // A pause is in the pool with its transaction group.
-    eventually("the event says so", || {
+    eventually("the event is recorded", || {
         machine
             .ok("pool events tank")
             .out
@@ -169,7 +169,7 @@ fn a_scheduled_scrub_begins_by_itself_and_after_a_restart() {
     server.kill();
     let before = begun();
     let server = machine.serve("");
-    eventually("another server goes on", || begun() > before);
+    eventually("another server resumes", || begun() > before);
     machine.ok("pool scrub tank --schedule none");
     assert!(status(&machine)["scrub_schedule"].is_null());
     assert_eq!(server.stop(), 0);
@@ -443,7 +443,7 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&options);
     while next_kind() != "imported" {}
-    eventually("what could not be written is written", || {
+    eventually("the pending writes are on disk", || {
         let events = machine.ok("pool events tank --json").json();
         let events = events.as_array().expect("a list").clone();
         events

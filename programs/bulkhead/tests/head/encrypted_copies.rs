@@ -182,8 +182,8 @@ fn an_encrypted_volume_in_use_is_taken_back_to_a_snapshot() {
     assert!(facts.contains(&file), "{facts}");
     let head = head.killed_and_restarted();
     let found = read(&head, "e", 4 * MIB);
-    assert!(found[..MIB] == noise(5, MIB)[..], "what was flushed since");
-    assert!(found[MIB..] == old[MIB..], "what the snapshot had");
+    assert!(found[..MIB] == noise(5, MIB)[..], "flushed since");
+    assert!(found[MIB..] == old[MIB..], "the snapshot's contents");
     assert_eq!(head.server.stop(), 0);
     sound(&head.machine);
 }

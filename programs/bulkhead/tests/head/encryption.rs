@@ -119,10 +119,10 @@ fn a_server_without_the_key_makes_clients_wait_and_loses_nothing() {
         "{told}"
     );
     let no_export = Nbd::connect(&machine.nbd_socket(), "v");
-    assert!(no_export.is_err(), "NBD has no word for waiting");
+    assert!(no_export.is_err(), "NBD has no status for a missing key");
     let status = machine.ok("status tank").out;
     assert!(status.contains("the key of tank/v is missing"), "{status}");
-    eventually("the event tells where the key was looked for", || {
+    eventually("the event names the key's location", || {
         let events = machine.ok("pool events tank").out;
         events.contains("the key of tank/v is missing") && events.contains("No such file")
     });
@@ -147,7 +147,7 @@ fn a_key_that_comes_late_is_found_without_being_told() {
     let server = machine.serve("");
     assert!(capacity(&machine).is_err());
     back(&machine);
-    eventually("the server looks again", || capacity(&machine).is_ok());
+    eventually("the server retries", || capacity(&machine).is_ok());
     // A key that was unloaded on purpose is not loaded again automatically.
     machine.ok("snapshot create tank/v@locked");
     machine.ok("volume key unload tank/v");
@@ -243,13 +243,13 @@ fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
     server.kill();
 
     let server = serve_with_programs(&machine);
-    eventually("the program is asked", || {
+    eventually("the key program runs", || {
         state(&machine, "tank/g/one")["loaded"] == true
     });
     server.kill();
     program(&machine, "vault", "echo it is sealed >&2; exit 1");
     let server = serve_with_programs(&machine);
-    eventually("the program's complaint is told", || {
+    eventually("the key program's error is reported", || {
         machine.ok("pool events tank").out.contains("it is sealed")
     });
     assert_eq!(state(&machine, "tank/g/one")["loaded"], false);

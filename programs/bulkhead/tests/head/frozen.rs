@@ -68,7 +68,7 @@ fn a_freeze_that_expires_is_an_event_and_the_thaw_fails() {
             .out
             .contains("freeze_expired")
     });
-    // The exit of the server ends it, before its bound.
+    // The exit of the server thaws it, before its bound.
     machine.ok("volume freeze tank/v --for 60s");
     let begun = Instant::now();
     assert_eq!(server.stop(), 0, "{}", machine.log());

@@ -26,12 +26,12 @@ const DISKS: [&str; 8] = [
 
 /// Starts of the examples of commands without a definition in `control` that no test runs here, and why.
 const ELSEWHERE: [(&str, &str); 17] = [
-    ("head", "never ends, and needs real addresses: proof.api"),
+    ("head", "never exits, and needs real addresses: proof.api"),
     ("user ", "needs a password: proof.api"),
     ("token ", "needs a user: proof.api"),
     (
         "leg-server",
-        "creates a key in /etc, and never ends: tests/legs/pair_of_legs.rs",
+        "creates a key in /etc, and never exits: tests/legs/pair_of_legs.rs",
     ),
     (
         "pool create tank --legs",
@@ -53,7 +53,10 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("appliance ", "needs heads: tests/cluster/appliance.rs"),
     ("lab ", "needs namespaces: the lab's own tests"),
     ("drill ", "needs a lab"),
-    ("bench crypto", "takes a minute: tests/head/encryption.rs"),
+    (
+        "bench crypto",
+        "runs for a minute: tests/head/encryption.rs",
+    ),
     (
         "snapshot send",
         "needs a second pool: tests/head/transfer.rs",
@@ -68,7 +71,7 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ),
     (
         "pool-server",
-        "never ends, and needs real addresses: tests/head/server.rs",
+        "never exits, and needs real addresses: tests/head/server.rs",
     ),
 ];
 

@@ -2,10 +2,10 @@
 //! a kill.
 
 #[path = "../../../../protocols/nfs/tests/kerberos/client.rs"]
-#[allow(dead_code, reason = "others use the rest")]
+#[allow(dead_code, reason = "further tests use the rest")]
 mod client;
 #[path = "../../../../protocols/nfs/tests/kerberos/realm.rs"]
-#[allow(dead_code, reason = "others use the rest")]
+#[allow(dead_code, reason = "further tests use the rest")]
 mod realm;
 
 use std::net::SocketAddr;

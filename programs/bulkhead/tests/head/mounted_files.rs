@@ -395,7 +395,8 @@ fn what_is_in_use_is_unmounted_when_it_is_closed_and_the_second_signal_does_not_
     mounted.unmount();
 }
 
-/// Only the command has a key from a prompt, and needs it before the pool is accessible to others.
+/// Only the command has a key from a prompt, and needs it before the pool is accessible to other
+/// processes.
 #[test]
 fn an_encrypted_file_system_is_mounted_with_its_key() {
     let Some(machine) = machine() else { return };

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::Machine;
 
-/// Stands for a library of the other kind. None of its code runs.
+/// Simulates a library of the other kind. None of its code runs.
 fn other_library(folder: &Path, has_checks: bool) -> PathBuf {
     let source = folder.join("other.c");
     let library = folder.join("libother.so");

@@ -122,7 +122,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     near.refused("replicate run tank/v", 7, "talk to");
     assert!(
         pair.snapshots(&pair.near, "tank/v").is_empty(),
-        "nobody would take it"
+        "no receiver would accept it"
     );
     pair.accept("tank/elsewhere");
     near.refused("replicate run tank/v", 10, "not accepted");

@@ -214,10 +214,10 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
     let mut inside = rescue.connect();
     assert_eq!(inside.read(0, 4096).expect("read"), [1; 4096]);
     assert!(inside.write(0, &[9; 4096]).is_err(), "read-only");
-    client.write(0, &[3; 4096]).expect("the owner goes on");
+    client.write(0, &[3; 4096]).expect("the owner continues");
     drop(inside);
     machine.ok("volume rescue tank/v --end");
-    eventually("it ends by itself", || !rescue.socket.exists());
+    eventually("it exits by itself", || !rescue.socket.exists());
     rescue.has_ended();
 
     let rescue = Rescue::begin(&machine, "tank/v@old --writable");
@@ -243,8 +243,8 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
     assert_eq!(identities(&machine), before);
 }
 
-/// A stop waits for it: no client receives an error for a volume with a rescue that was just
-/// ending.
+/// A stop is delayed until then: no client receives an error for a volume with a rescue that was
+/// just ending.
 #[test]
 fn a_rescue_that_ends_while_its_server_stops_has_ended_well() {
     let machine = machine();
@@ -284,7 +284,7 @@ fn a_killed_command_line_or_server_leaves_nothing() {
         rescue.connect().read(0, 512).expect("read");
         let socket = rescue.socket.clone();
         rescue.kill();
-        eventually("the server ends it", || !socket.exists());
+        eventually("the server stops it", || !socket.exists());
     }
     eventually("all is as before", || identities(&machine) == before);
     machine.ok("volume rescue tank/v@old --writable --background");

@@ -148,7 +148,7 @@ fn clones_are_made_promoted_and_their_origins_destroyed_under_clients() {
     assert_eq!(other.read(0, 4096).expect("the same connection"), [6; 4096]);
     client
         .write(4096, &[7; 4096])
-        .expect("the origin goes on, too");
+        .expect("the origin continues, too");
     client.flush().expect("flushed");
     // The snapshot is the clone's now, which can go back to it.
     machine.refused("volume rollback tank/v@old", 3, "no snapshot tank/v@old");

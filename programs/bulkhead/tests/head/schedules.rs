@@ -67,7 +67,7 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
     // The newest of one volume; the other one has it, too, until both are removed.
     let mut first = String::new();
     eventually(
-        "both volumes have one of the same moment, and it is cloned",
+        "both volumes have one of the same time, and it is cloned",
         || {
             let Some(newest) = scheduled(&machine, "tank/db/log").pop() else {
                 return false;
@@ -88,7 +88,7 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
     });
     let kept = scheduled(&machine, "tank/db/log");
     assert!(kept.len() <= 3, "{kept:?}");
-    eventually("that a clone keeps one is told", || {
+    eventually("the retention for a clone is reported", || {
         has_event(
             &machine,
             &format!("tank/v@{moment} is kept beyond its schedule: it has clones"),
@@ -97,7 +97,7 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
     let own = snapshots(&machine, "tank/v");
     assert!(
         own.contains(&"tank/v@auto-20200101T000000Z-5s".to_owned()),
-        "what a person made stays: {own:?}"
+        "manual snapshots are retained: {own:?}"
     );
     assert!(scheduled(&machine, "tank/scratch").is_empty());
     // As it was when the clone was made.
@@ -125,7 +125,7 @@ fn rules_that_are_due_at_the_same_time_each_get_their_snapshot() {
     assert!(output.output().expect("runs").status.success());
     let server = machine.serve("");
     // Every tenth second both rules are due.
-    eventually("both volumes have both of one moment", || {
+    eventually("both volumes have both of one time", || {
         let has_both = |of: &str| {
             let all = scheduled(&machine, of);
             let tens = all.iter().filter_map(|name| name.strip_suffix("-10s"));
@@ -137,7 +137,7 @@ fn rules_that_are_due_at_the_same_time_each_get_their_snapshot() {
     machine.refused(
         "snapshot create tank/v@a tank/v@b",
         2,
-        "one moment makes one snapshot of a volume",
+        "one snapshot of a volume per due time",
     );
     assert_eq!(server.stop(), 0, "it is the one that was started");
 }

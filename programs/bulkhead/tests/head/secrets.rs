@@ -181,10 +181,7 @@ fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluste
     let machine = machine();
     write_in_the_clear(machine.directory.path());
     if let Some(told) = told_by_zdb(&machine) {
-        assert!(
-            told.contains(SECRET),
-            "the look finds what is there: {told}"
-        );
+        assert!(told.contains(SECRET), "the search works: {told}");
     }
     let key = machine.path("authkey");
     std::fs::write(&key, [1; 128]).expect("a key");
@@ -236,10 +233,10 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// A client that has exploited the server can read all that the server can.
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_killed() {
     if !rustix::process::getuid().is_root() {
-        eprintln!("skipped: it takes root");
+        eprintln!("skipped: it needs root");
         return;
     }
     let machine = Machine::with_exported_volume();
@@ -248,7 +245,7 @@ fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_kil
     let server = machine.serve("");
     let pid = server.child.id();
     let [reader] = children(pid)[..] else {
-        panic!("one process beside it: {:?}", children(pid));
+        panic!("one child process: {:?}", children(pid));
     };
     let seen_by = |pid: u32, name: &str| {
         let path = machine.path(name);
@@ -276,7 +273,7 @@ fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_kil
     });
 }
 
-/// A user who interrupts the prompt for a secret has a terminal that echoes again.
+/// After an interrupt at the prompt for a secret, the terminal echoes again.
 #[test]
 fn ctrl_c_at_the_question_for_a_secret_leaves_the_terminal_as_it_was() {
     let machine = machine();

@@ -345,7 +345,7 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
     eventually("the pool is suspended", || {
         machine.ok("status tank --json").json()["pool"]["suspended"] == true
     });
-    eventually("the log says so", || {
+    eventually("it is logged", || {
         machine.log().contains("the pool is suspended")
     });
     std::fs::write(&faults, "").expect("written");
@@ -386,7 +386,11 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
         }
     });
     eventually("the pool is suspended", || {
-        assert!(!writer.is_finished(), "the write waits: {}", machine.log());
+        assert!(
+            !writer.is_finished(),
+            "the write is blocked: {}",
+            machine.log()
+        );
         machine.ok("status tank --json").json()["pool"]["suspended"] == true
     });
     assert_eq!(server.stop(), 8, "{}", machine.log());
@@ -548,7 +552,7 @@ fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
     let server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[OLD; 16_384]).expect("written");
-    // Waits for a transaction group.
+    // Blocks until the transaction group is written.
     machine.ok("snapshot create tank/v@before");
     // The first block of a log comes with a group of its own.
     client.write(1 << 20, &[2; 4096]).expect("written");

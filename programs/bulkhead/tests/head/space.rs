@@ -90,7 +90,7 @@ fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_roo
     eventually("there is room again", || {
         status(&machine)["space"]["full_percent"].as_u64() < Some(50)
     });
-    eventually("nobody is advised any more", || {
+    eventually("the advice is gone", || {
         status(&machine)["advice"] == serde_json::json!([])
     });
     assert_eq!(server.stop(), 0);

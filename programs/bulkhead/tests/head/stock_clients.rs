@@ -98,7 +98,7 @@ fn mutual_chap_proves_the_target_to_who_asks() {
     assert!(!mutual("tank", "tanks-secret-2"));
     assert!(!mutual("thief", "tanks-secret-1"));
     let one_way = unit("ann%anns-secret-12@", &portal, "");
-    assert!(is_let_in(&one_way), "proof is for who asks");
+    assert!(is_let_in(&one_way), "mutual authentication is optional");
 }
 
 /// Returns the result of discovery, with the user of the URL, or none.

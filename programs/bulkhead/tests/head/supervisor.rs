@@ -53,7 +53,7 @@ impl Supervisor {
     fn hear(&self) -> Vec<String> {
         let mut datagram = [0; 4096];
         let count = self.receive(&mut datagram);
-        let count = count.expect("the server says something");
+        let count = count.expect("the server sends a notification");
         let text = std::str::from_utf8(&datagram[..count]).expect("UTF-8");
         text.lines().map(str::to_owned).collect()
     }
@@ -122,7 +122,7 @@ fn a_supervisor_that_stands_still_stops_no_stop() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
-/// Two ends of a full pipe or socket that blocks a writer.
+/// A full pipe or socket that blocks a writer, with its reader.
 fn full(to: OwnedFd, from: OwnedFd) -> (Stdio, OwnedFd) {
     let flags = rustix::fs::fcntl_getfl(&to).expect("flags");
     rustix::fs::fcntl_setfl(&to, flags | OFlags::NONBLOCK).expect("set");

@@ -126,12 +126,17 @@ fn streams_that_hang_leave_places_for_all_other_requests() {
     machine.ok("snapshot send tank/other@one --estimate");
     machine.ok("pool export tank");
     for (input, mut child) in hanging {
-        assert!(!child.wait().expect("the server lets go").success());
+        assert!(
+            !child
+                .wait()
+                .expect("the server closes the stream")
+                .success()
+        );
         drop(input);
     }
 }
 
-/// Feeds a part of the stream, and waits until the server has read some of it.
+/// Feeds a part of the stream, and returns when the server has read some of it.
 fn feed_a_part(child: &mut Child, stream: &[u8], length: usize) {
     let input = child.stdin.as_mut().expect("piped");
     // More than all buffers on the way hold.
@@ -185,7 +190,7 @@ fn a_killed_sender_leaves_a_part_that_its_successor_completes() {
     from.read_exact(&mut half).expect("half of it");
     to.write_all(&half).expect("taken");
     near = near.killed_and_restarted();
-    std::io::copy(&mut from, &mut to).expect("what was on its way");
+    std::io::copy(&mut from, &mut to).expect("the rest of the stream");
     drop(to);
     assert!(!sending.wait().expect("it ends").success());
     assert!(!receiving.wait().expect("it ends").success());

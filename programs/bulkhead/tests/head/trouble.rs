@@ -106,17 +106,17 @@ fn a_leg_that_fails_degrades_the_pool_is_told_and_remembered() {
         pool["health"] == "DEGRADED" && pool["devices"][0]["state"] == "DEGRADED"
     });
     let said = format!("{} was ONLINE, is FAULTED", leg.display());
-    eventually("the log says so", || machine.log().contains(&said));
+    eventually("it is logged", || machine.log().contains(&said));
     assert!(has(&events(&machine), "state", &said));
     std::fs::write(&faults, "").expect("written");
     eventually("the pool is whole again", || {
         machine.run("pool clear tank").code == 0 && pool(&machine)["health"] == "ONLINE"
     });
     writer.end().expect("no write failed");
-    eventually("that it is back is told", || {
+    eventually("its return is reported", || {
         has(&events(&machine), "state", "is ONLINE")
     });
-    eventually("a scrub is told", || {
+    eventually("a scrub is reported", || {
         // While the leg is filled, that is waited for instead.
         machine.ok("pool scrub tank --wait");
         has(&events(&machine), "scan", "the scrub finished")
@@ -130,7 +130,7 @@ fn a_leg_that_fails_degrades_the_pool_is_told_and_remembered() {
     let numbers: Vec<_> = kept.iter().map(|event| event["number"].as_u64()).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
     let server = machine.serve("");
-    eventually("a server knows what was before it", || {
+    eventually("a server reads the earlier events", || {
         let events = events(&machine);
         has(&events, "state", &said) && events.len() > kept.len()
     });
@@ -166,7 +166,7 @@ fn a_leg_that_answers_again_is_brought_back_and_one_that_flaps_stays_out() {
             });
         }
     }
-    eventually("it is told that the leg stays out", || {
+    eventually("the exclusion of the leg is reported", || {
         has(&events(&machine), "stays_out", "3 times within an hour")
     });
     assert_ne!(state(), ["ONLINE"]);
@@ -292,7 +292,7 @@ fn a_spare_stands_in_for_a_failed_leg_until_that_is_replaced() {
     assert!(machine.log().contains("stands in for"), "{}", machine.log());
     assert!(has(&events(&machine), "spare", "stands in for"));
     machine.ok("pool replace tank b c");
-    eventually("the spare waits again", || {
+    eventually("the spare is available again", || {
         let devices = &pool(&machine)["devices"];
         state_of(devices, &spare) == ["AVAIL"] && state_of(devices, &leg).is_empty()
     });
@@ -319,7 +319,11 @@ fn a_read_waits_while_all_devices_are_gone() {
     machine.take_disks_away(&faults);
     let reader = std::thread::spawn(move || client.read(0, 65_536));
     eventually("the pool is suspended", || {
-        assert!(!reader.is_finished(), "the read waits: {}", machine.log());
+        assert!(
+            !reader.is_finished(),
+            "the read is blocked: {}",
+            machine.log()
+        );
         pool(&machine)["suspended"] == true
     });
     std::fs::write(&faults, "").expect("written");

@@ -9,7 +9,7 @@ use crate::common::nbd::Nbd;
 use crate::common::{Machine, Said, ServerProcess, eventually};
 use serde_json::Value;
 
-/// The pool's server gives up a device after this time; the response to `pool clear` arrives some seconds later at the
+/// The pool's server abandons a device after this time; the response to `pool clear` arrives some seconds later at the
 /// latest.
 const SERVER: &str = "--disk-timeout 2 --wait-for-devices 0 --leg-faults faults";
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -22,7 +22,7 @@ fn serve(machine: &Machine) -> ServerProcess {
     machine.serve(SERVER)
 }
 
-/// From now on these devices fail as given, and no others.
+/// From now on exactly these devices fail as given.
 fn fail(machine: &Machine, faults: &[(&str, &str)]) {
     let line = |(disk, how): &(&str, &str)| format!("{} {how}\n", machine.path(disk).display());
     let lines: String = faults.iter().map(line).collect();
@@ -45,7 +45,7 @@ fn read(machine: &Machine) -> u8 {
     connect(machine).read(0, 4096).expect("readable")[0]
 }
 
-/// Writes on another thread, and waits for durability: the receiver gets the result, if there is one.
+/// Writes on another thread, and blocks until that is durable: the receiver gets the result, if there is one.
 fn begin_write(machine: &Machine, byte: u8) -> Receiver<bool> {
     let (sender, receiver) = channel();
     let mut client = connect(machine);
@@ -105,7 +105,10 @@ fn goes_on_without(gone: &str) {
     let server = serve(&machine);
     write(&machine, 1);
     let answered = lose_both(&machine);
-    assert!(answered.try_recv().is_err(), "no client is told anything");
+    assert!(
+        answered.try_recv().is_err(),
+        "no client receives a response"
+    );
     fail(&machine, &[(gone, "gone")]);
     let server = go_on(&machine, server);
     assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
@@ -140,7 +143,10 @@ fn goes_on_without_its_flush(gone: &str) {
     });
     let answered = begin_write(&machine, 2);
     eventually("the pool is suspended", || is_suspended(&machine));
-    assert!(answered.try_recv().is_err(), "no client is told anything");
+    assert!(
+        answered.try_recv().is_err(),
+        "no client receives a response"
+    );
     fail(&machine, &[(gone, "gone hang")]);
     let server = go_on(&machine, server);
     assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
@@ -269,6 +275,6 @@ fn a_clear_answers_while_the_last_device_does_not() {
     }
     fail(&machine, &[]);
     assert!(is_durable(&answered));
-    eventually("the pool goes on", || !is_suspended(&machine));
+    eventually("the pool resumes", || !is_suspended(&machine));
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }

@@ -1,5 +1,5 @@
-//! Members of a pool of legs that lost their records, with real processes: an administrator's confirmation makes them
-//! members again, with full rights.
+//! Members of a pool of legs that lost their records, with real processes: an administrator's confirmation restores
+//! their membership, with full rights.
 
 use crate::common::eventually;
 use crate::common::legs::Pair;
@@ -24,7 +24,7 @@ fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
     pair.witness.kill();
     std::fs::remove_file(pair.witness_file()).expect("lost");
     pair.start_witness();
-    eventually("the owner knows of it", || {
+    eventually("the owner has detected it", || {
         members(&pair).contains("its file of this pool is missing")
     });
     drop(client);
@@ -69,7 +69,7 @@ fn a_head_without_its_file_is_told_anew_while_the_pool_is_served() {
     pair.b.start_leg_server();
     pair.write(&mut client, 10);
     pair.a.await_current("b", true);
-    eventually("the owner knows of it", || {
+    eventually("the owner has detected it", || {
         members(&pair).contains("its file of this pool is damaged")
     });
     let alone = pair.b.machine.path("alone.toml");

@@ -21,7 +21,7 @@ fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often()
     let begun = Instant::now();
     pair.write(&mut client, 20);
     assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
-    assert!(!pair.a.is_current("b"), "it lacks what was acknowledged");
+    assert!(!pair.a.is_current("b"), "it misses acknowledged writes");
     pair.b.start_leg_server();
     pair.a.await_current("b", true);
     pair.write(&mut client, 20);
@@ -185,7 +185,7 @@ fn a_hung_lender_is_dropped_within_the_deadline() {
     let begun = Instant::now();
     pair.write(&mut client, 20);
     assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
-    assert!(!pair.a.is_current("b"), "it lacks what was acknowledged");
+    assert!(!pair.a.is_current("b"), "it misses acknowledged writes");
     pair.b.leg_server.signal("-CONT");
     pair.a.await_current("b", true);
     pair.check(&mut client);
@@ -282,7 +282,7 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
             .is_some_and(|group| group > 0),
         "{stale}"
     );
-    eventually("the event is told", || {
+    eventually("the event is reported", || {
         leg_of(&pair.a, "b")["since_ms"].is_u64()
     });
     assert_eq!(leg_of(&pair.a, "a")["state"], "current");
@@ -298,7 +298,7 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     eventually("it is current", || {
         leg_of(&pair.a, "b")["state"] == "current"
     });
-    eventually("all of it is told", || {
+    eventually("all of it is reported", || {
         kinds_of_events(&pair.a).contains("leg_current")
     });
     let kinds = kinds_of_events(&pair.a);
@@ -393,7 +393,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
     pair.write(&mut client, 4);
     pair.a.sees_of("b", |seen| {
         let found = seen.read(16 << 20, 4096).expect("read");
-        assert!(found == [199; 4096], "what was written elsewhere");
+        assert!(found == [199; 4096], "the divergent write");
     });
     assert_eq!(leg_of(&pair.a, "b")["state"], "divergent");
     // Not without the confirmation, not with another pool's name, and not a leg that is the pool's.

@@ -1,4 +1,4 @@
-//! Disks of legs that are replaced by others while the pool is served.
+//! Disks of legs that are replaced by new ones while the pool is served.
 
 use crate::common::legs::Pair;
 use crate::common::{ServerProcess, eventually};
@@ -30,8 +30,8 @@ fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
     assert_eq!(server.stop(), 0);
 }
 
-/// The other head's disk fails permanently. Another one replaces it, is resynchronized, and carries the pool alone. The
-/// old one is not accepted in its place.
+/// The other head's disk fails permanently. A new one replaces it, is resynchronized, and carries the pool alone. The
+/// old one is not accepted again.
 #[test]
 fn a_disk_of_the_other_head_that_died_is_replaced() {
     let (mut pair, server) = Pair::new(true);
@@ -91,7 +91,7 @@ fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
     pair.a.await_current("b", false);
     // It is not resynchronized before an administrator requests it.
     let advice = format!("`bulkhead pool replace tank {}`", pair.b.leg("b"));
-    eventually("what to do is told", || {
+    eventually("the advice is reported", || {
         let status = pair.a.machine.ok("pool status tank --json").json();
         let told = status["advice"].to_string();
         told.contains("it is another device, or has lost its label") && told.contains(&advice)
@@ -177,7 +177,7 @@ fn a_replacement_is_taken_up_by_the_next_owner() {
     let server = pair.a.serve("");
     pair.a.await_current("b", true);
     pair.check(&mut pair.a.client());
-    // Another one again: this time the head with that disk serves.
+    // A further replacement: this time the head with that disk serves.
     let mut client = pair.a.client();
     pair.a.leg_server.kill();
     pair.write(&mut client, 1);

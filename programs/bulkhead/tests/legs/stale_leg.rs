@@ -9,7 +9,7 @@ use crate::common::{Machine, eventually};
 
 /// Exit code of an action that needs a confirmation of the administrator.
 const NEEDS_CONFIRMATION: i32 = 6;
-/// Starts a server that serves NBD only, and waits for missing devices as given.
+/// Starts a server that serves NBD only, with a given wait for missing devices.
 const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
 
 /// A detach is cut short after each third write: there are more between the labels that come before the root and those after it.

@@ -30,7 +30,7 @@ fn name_third(pair: &mut Pair) -> Head {
     third
 }
 
-/// Attaches the leg of the third head, and waits until it is current.
+/// Attaches the leg of the third head, and returns when it is current.
 fn attach(pair: &mut Pair, third: &Head) {
     let words = format!("pool attach tank {} {}", pair.a.leg("a"), third.leg("c"));
     let said = pair.a.machine.ok("pool status tank").out;
@@ -86,7 +86,7 @@ fn a_third_head_joins(has_witness: bool) {
     for head in [&pair.a, &pair.b] {
         assert!(has_three(head), "{}", head.name);
     }
-    eventually("the third head was told", || has_three(&third));
+    eventually("the third head has the record", || has_three(&third));
     assert!(pair.a.does(ADD).contains("c is a head of the pool"));
     attach(&mut pair, &third);
     stands_still(&mut pair, &server);

@@ -31,8 +31,8 @@ impl Operation for Check {
         Effect::Change
     }
 
-    /// The check takes time in proportion to the number of files, and uses a snapshot with a name
-    /// that only checks use.
+    /// The duration of the check is proportional to the number of files, and it uses a snapshot
+    /// with a name that only checks use.
     fn turn(&self) -> Turn {
         Turn::Beside
     }

@@ -116,7 +116,7 @@ const EXAMPLES: Examples = Examples::of(&[
         "bulkhead filesystem create tank/media --record-size 1M --compression zstd -o snapdir=visible",
     ),
     Example::of("bulkhead filesystem create tank/private --encryption on")
-        .elsewhere("asks for a passphrase: tests/head/encryption.rs"),
+        .elsewhere("prompts for a passphrase: tests/head/encryption.rs"),
 ]);
 
 /// Make a file system

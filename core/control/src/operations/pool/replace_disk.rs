@@ -80,7 +80,8 @@ const EXAMPLES: Examples = Examples::of(&[
 head, the filling goes on by itself; the same command waits for its end.",
 );
 
-/// Replace a bad disk, step by step: shows the plan; --yes performs it and waits
+/// Replace a bad disk, step by step: shows the plan; --yes performs it until the new disk is
+/// current
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -21,7 +21,7 @@ impl Operation for RotateKey {
 
 /// Create a new key for the pool; the other pools need its new fingerprint
 ///
-/// Replication between this pool and the others stops until both sides have the fingerprint: the output lists the
+/// Replication between this pool and its peers stops until both sides have the fingerprint: the output lists the
 /// commands for each side. Missed runs are made up for by the next run.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

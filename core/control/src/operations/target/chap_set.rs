@@ -45,9 +45,9 @@ impl Operation for ChapSet {
 
 const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann")
-        .elsewhere("asks for a secret: the example with a file"),
+        .elsewhere("prompts for a secret: the example with a file"),
     Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann --initiator iqn.2026-01.org:ann")
-        .elsewhere("asks for a secret: the example with a file"),
+        .elsewhere("prompts for a secret: the example with a file"),
     Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret"),
 ]);
 

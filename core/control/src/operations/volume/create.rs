@@ -73,7 +73,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on")
         .prepared_by(&["bulkhead volume destroy tank/db/data --yes-destroy-data"]),
     Example::of("bulkhead volume create tank/vm1 --size 10G --sparse --encryption on")
-        .elsewhere("asks for a passphrase: tests/head/encryption.rs"),
+        .elsewhere("prompts for a passphrase: tests/head/encryption.rs"),
     Example::of("bulkhead volume create tank/vm2 --size 10G --key-format raw --key-location file:///etc/keys/vm2")
         .elsewhere("needs a key: tests/head/encryption.rs"),
 ]);

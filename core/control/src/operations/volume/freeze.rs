@@ -33,8 +33,8 @@ takeover: `volume thaw` then fails.",
 
 /// Pause writes by clients for a consistent copy elsewhere; reads continue
 ///
-/// Waits until active commands are complete, and makes all written data durable. From then on writes and discards of
-/// iSCSI and NBD clients are paused, until `volume thaw` or until the time is over.
+/// Completes active commands, and flushes all written data to stable storage. From then on writes and discards of iSCSI
+/// and NBD clients are paused, until `volume thaw` or until the time is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeFreeze")]
 #[command(after_help = EXAMPLES)]

@@ -31,7 +31,7 @@ impl Operation for ChapSet {
 
 const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead target discovery set tank --user finder")
-        .elsewhere("asks for a secret: the example with a file"),
+        .elsewhere("prompts for a secret: the example with a file"),
     Example::of(
         "bulkhead target discovery set tank --user finder --secret-file /root/finder.secret",
     ),

@@ -22,8 +22,8 @@ pub struct Begin {
     /// Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
     #[serde(default)]
     pub writable: bool,
-    /// A file with a lock next to it; the rescue ends when no process holds that lock any more.
-    /// None: it lasts until it is ended, or the server exits.
+    /// A file with a lock next to it; the rescue is ended when no process holds that lock any more.
+    /// None: it lasts until `rescue end`, or until the server exits.
     #[serde(default)]
     pub lease: Option<PathBuf>,
 }

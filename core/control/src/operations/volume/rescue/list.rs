@@ -6,7 +6,8 @@ use crate::Effect;
 use crate::operations::{Operation, Route, WireOnly, schema_of};
 use crate::rescue::RescueView;
 
-/// All rescues of the pool. Only its server has them, so a pool that is opened for reading cannot answer it.
+/// All rescues of the pool. Only its server has them, so this request cannot be handled by a pool that is opened for
+/// reading.
 #[derive(Clone, Copy, Debug)]
 pub struct List;
 
