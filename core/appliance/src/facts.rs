@@ -38,30 +38,30 @@ pub struct HeadFacts {
     pub stall_ms_max: Option<u32>,
     /// Each binary that was looked for, and whether it exists.
     pub programs: BTreeMap<String, bool>,
-    /// Versions of the packages that must agree between heads, by package.
+    /// Versions of the packages that must be equal on all heads, by package.
     pub versions: BTreeMap<String, String>,
     /// Network interfaces by name.
     pub interfaces: Option<BTreeMap<String, InterfaceFacts>>,
-    /// Each disk that was looked for; `None` where the head does not see it.
+    /// Each disk of the file; `None` where the head does not see it.
     pub disks: BTreeMap<PathBuf, Option<DiskFacts>>,
     /// Whether a disk supports persistent reservations, for each block device that could be
     /// queried.
     pub reservations: BTreeMap<PathBuf, bool>,
-    /// Feature flags that its OpenZFS can use.
+    /// Feature flags that its OpenZFS supports.
     pub zfs_features: Option<BTreeSet<String>>,
     /// Why its binary refuses to open pools, if it does.
     pub engine_refused: Option<String>,
-    /// Feature flags that pools on the disks it sees cannot be read without.
+    /// Feature flags that are needed to read the pools on its disks.
     pub features_in_use: BTreeMap<PoolName, BTreeSet<String>>,
     /// Pools that a cache file names, which a booting kernel ZFS would import.
     pub cached_pools: BTreeSet<String>,
     /// Units that systemd starts at boot.
     pub enabled_units: BTreeSet<String>,
-    /// Each secret that was looked for; `None` where it is missing.
+    /// Each secret file of the appliance; `None` where it is missing.
     pub secrets: BTreeMap<PathBuf, Option<SecretFacts>>,
     /// The result of reading the files of [`Tls`], by the path of the certificate.
     pub tls: BTreeMap<PathBuf, TlsFacts>,
-    /// Files that hold keys of encrypted volumes, as the pools say that it serves now.
+    /// Files with keys of encrypted volumes, as reported by the pools that it serves now.
     pub key_files: BTreeMap<PoolName, BTreeSet<PathBuf>>,
     /// Key files of all pools that are missing on this head; `None` if unknown.
     pub key_files_missing: Option<BTreeSet<PathBuf>>,
@@ -99,9 +99,9 @@ pub struct InterfaceFacts {
 pub struct DiskFacts {
     /// The physical block size in bytes.
     pub physical_block_bytes: u32,
-    /// Bytes from its start to the first boundary of a physical block.
+    /// Offset of the first boundary of a physical block, in bytes.
     pub alignment_offset_bytes: u32,
-    /// How long it is; 0: not known.
+    /// Its size; 0: unknown.
     #[serde(default)]
     pub size_bytes: u64,
 }
@@ -118,7 +118,7 @@ pub struct SecretFacts {
 pub struct TlsFacts {
     /// Why it cannot be used, if it cannot.
     pub refused: Option<String>,
-    /// For how long it is valid, in seconds from now; below zero: no more.
+    /// Remaining validity, in seconds; negative: expired.
     pub valid_for_s: Option<i64>,
 }
 
@@ -130,11 +130,11 @@ pub struct PoolFacts {
     pub active_features: BTreeSet<String>,
     /// Files that hold keys of its encrypted volumes.
     pub key_files: BTreeSet<PathBuf>,
-    /// Its property `cachefile`; absent or `none` is right.
+    /// Its property `cachefile`; must be absent or `none`.
     pub cachefile: Option<String>,
 }
 
-/// Programs that every head of this appliance must have.
+/// Returns the binaries that every head of this appliance needs.
 pub fn programs_required(appliance: &Appliance) -> BTreeSet<String> {
     let mut programs: BTreeSet<String> = [
         "bulkhead",
@@ -179,7 +179,7 @@ pub fn programs_required(appliance: &Appliance) -> BTreeSet<String> {
     programs
 }
 
-/// Files with secrets that every head of this appliance must have.
+/// Returns the files with secrets that every head of this appliance needs.
 pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
     let mut secrets = passwords_required(appliance);
     secrets.extend(tls_required(appliance).map(|tls| tls.key_file.clone()));
@@ -195,7 +195,8 @@ pub fn tls_required(appliance: &Appliance) -> impl Iterator<Item = &Tls> {
     pools.flat_map(|pool| pool.all_tls().map(|(_, _, tls)| tls))
 }
 
-/// Files with passwords and keys of fence devices that every head of this appliance must have.
+/// Returns the files with passwords and keys of fence devices that every head of this appliance
+/// needs.
 pub fn passwords_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
     let bmcs = appliance
         .heads

@@ -1,5 +1,5 @@
-//! The types of the appliance file. Their comments are the reference that users read: they
-//! become the JSON schema and `docs/formats/appliance.md`.
+//! The types of the appliance file. Their comments are the user reference: the JSON schema and
+//! `docs/formats/appliance.md` are generated from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +14,9 @@ use units::{ByteCount, HeadName, NetworkName, PoolName};
 use crate::subnet::Subnet;
 use crate::timeouts::{TimeoutWishes, Timeouts};
 
-/// One appliance: the machines, networks and pools that belong together.
+/// One appliance: its heads, networks and pools.
 ///
-/// The same file lies on every head.
+/// The same file is stored on every head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Appliance {
@@ -51,7 +51,7 @@ pub struct Appliance {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Pool>")]
     pub pools: BTreeMap<PoolName, Pool>,
-    /// How heads reach each other's disks. Needed where a pool has `groups`.
+    /// How heads reach each other's disks. Required where a pool has `groups`.
     pub legs: Option<Legs>,
     /// The third member (`bulkhead-witness`) of the record of legs with two heads. Differs from the one in `quorum`,
     /// which has a vote and stores nothing; both can run on the same host.
@@ -107,7 +107,7 @@ pub struct Quorum {
 pub enum QuorumRule {
     /// Two heads: the one that powers the other off survives (`two_node: 1`).
     TwoNode,
-    /// An even number of heads and a witness that breaks the tie (a Corosync quorum device).
+    /// An even number of heads, and a witness as a tie-breaker (a Corosync quorum device).
     Witness,
     /// Three or more heads: more than half of them.
     Majority,
@@ -122,7 +122,7 @@ pub struct Witness {
     /// Its port.
     #[serde(default = "default_witness_port")]
     pub port: u16,
-    /// Heads and witness know each other by certificates.
+    /// Heads and witness authenticate each other by certificates.
     #[serde(default = "yes")]
     pub tls: bool,
     /// Addresses on the storage networks that a healthy head can reach, such as routers or
@@ -152,7 +152,7 @@ pub struct Network {
     /// of existing links: a change takes the link down.
     #[schemars(range(min = 0, max = 7))]
     pub heartbeat: Option<u8>,
-    /// Largest packet that every interface and switch of the network carries, in bytes.
+    /// Largest packet that every interface and switch of the network supports, in bytes.
     #[serde(default = "default_mtu")]
     pub mtu: u32,
 }
@@ -186,11 +186,11 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnDisk {
-    /// By this number heads and witness know it. Each disk of the appliance has one of its own; it stays with the disk,
-    /// never changes, and is never used again.
+    /// The number by which heads and witness identify it. Each disk of the appliance has its own; it belongs to the
+    /// disk, never changes, and is never reused.
     #[schemars(range(min = 1))]
     pub number: u32,
-    /// Where it is on the head, such as `/dev/disk/by-id/...`.
+    /// Its path on the head, such as `/dev/disk/by-id/...`.
     pub path: PathBuf,
 }
 
@@ -291,11 +291,11 @@ pub struct Hypervisor {
     /// The fence agent for it, such as `fence_virsh`, `fence_pve` or `fence_vmware_rest`.
     #[schemars(regex(pattern = r"^fence_[a-z0-9_]+$"))]
     pub agent: String,
-    /// Its address. Agents that find it by themselves, such as `fence_xvm`, need none.
+    /// Its address. Agents that discover it, such as `fence_xvm`, need none.
     pub address: Option<IpAddr>,
     /// Its port, where it is not the agent's default.
     pub port: Option<u16>,
-    /// Name of an account that may power the machines off.
+    /// Name of an account that may power the virtual machines off.
     pub user: Option<String>,
     /// File on each head that holds the password, readable by root only.
     pub password_file: Option<PathBuf>,
@@ -312,7 +312,7 @@ pub struct Hypervisor {
 pub struct VirtualMachine {
     /// Name of its hypervisor in `hypervisors`.
     pub hypervisor: String,
-    /// Its name or number there, as the agent wants it.
+    /// Its name or number there, in the form that the agent expects.
     pub machine: String,
 }
 
@@ -320,28 +320,29 @@ pub struct VirtualMachine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// The head it starts on when it may choose. It does not move back there by itself.
+    /// The head that it prefers at a start. It does not move back there automatically.
     #[schemars(with = "Option<String>")]
     pub home: Option<HeadName>,
     /// The heads that may serve it, best first after its home. Absent: all.
     #[schemars(with = "Option<Vec<String>>")]
     pub heads: Option<Vec<HeadName>>,
-    /// Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`.
-    /// Only these are searched. For disks that all heads reach; a pool has either these or `groups`.
+    /// Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`. Only these are searched.
+    /// For disks that all heads reach; a pool has either these or `groups`.
     #[serde(default)]
     pub disks: Vec<PathBuf>,
-    /// By this number heads and witness know it, where it has `groups`. Never changes, never used again for another pool.
+    /// The number by which heads and witness identify it, where it has `groups`. Never changes, and is never reused for
+    /// another pool.
     #[schemars(range(min = 1))]
     pub number: Option<u32>,
-    /// Its devices, where each head has disks of its own: groups of disks on different heads that hold the same, or
-    /// parity of each other.
+    /// Its devices, where each head has disks of its own: groups of disks on different heads that are mirrored, or hold
+    /// parity.
     #[serde(default)]
     pub groups: Vec<LegGroup>,
     /// Devices for its intent log, in addition to `groups`. Mirrors over heads: acknowledged writes are stored there
     /// for seconds. Not possible yet.
     #[serde(default)]
     pub log: Vec<LegGroup>,
-    /// Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one. Not possible
+    /// Disks of heads that cache reads, in addition to `groups`, as `HEAD:DISK`. No data is lost with one. Not possible
     /// yet.
     #[serde(default)]
     pub cache: Vec<Leg>,
@@ -352,7 +353,8 @@ pub struct Pool {
     #[serde(default, with = "size_text")]
     #[schemars(with = "Option<String>")]
     pub arc: Option<ByteCount>,
-    /// How its disks are kept from a head that lost the pool: `auto`, `reservations` or `locks`.
+    /// How its disks are protected from a head that lost the pool: `auto`, `reservations` or
+    /// `locks`.
     #[serde(default)]
     pub claims: Claims,
     /// Addresses that move with it. Clients connect to these only.
@@ -369,7 +371,7 @@ pub struct Pool {
     pub replication: Option<Replication>,
 }
 
-/// Disks on different heads that hold the same, or parity of each other.
+/// Disks on different heads that are mirrored, or hold parity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegGroup {
@@ -379,7 +381,7 @@ pub struct LegGroup {
     pub legs: Vec<Leg>,
 }
 
-/// How the disks of a group work together.
+/// The redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LegGroupKind {
@@ -471,8 +473,8 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kerberos {
-    /// File on each head with the keys of the pool's services, such as `nfs/NAME@REALM` for a name of its addresses, readable
-    /// by root only. It is read for each client.
+    /// File on each head with the keys of the pool's services, such as `nfs/NAME@REALM` for a name of its addresses,
+    /// readable by root only. It is read for each client.
     pub keytab_file: PathBuf,
 }
 
@@ -487,16 +489,15 @@ pub struct Replication {
     pub port: u16,
 }
 
-/// How the disks of a pool are kept from a head that lost the pool and does not know it, such as one
-/// that was frozen.
+/// How the disks of a pool are protected from a head that lost the pool without noticing, such as one that was frozen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claims {
     /// Reservations if every disk of the pool supports them, else locks.
     #[default]
     Auto,
-    /// Persistent reservations (SCSI-3, NVMe): the disks themselves refuse the writes of a head that
-    /// lost the pool. A pool with a disk that does not know them is not started.
+    /// Persistent reservations (SCSI-3, NVMe): the disks themselves refuse the writes of a head that lost the pool. A
+    /// pool with a disk without support for them is not started.
     Reservations,
     /// Locks, which only processes of one host respect. Against other hosts fencing alone protects.
     Locks,
@@ -604,7 +605,7 @@ impl Pool {
         !self.groups.is_empty()
     }
 
-    /// Its groups with those of its log, each with its key.
+    /// Returns its groups with those of its log, each with its key.
     pub fn all_groups(&self) -> impl Iterator<Item = (&'static str, usize, &LegGroup)> {
         let groups = self.groups.iter().enumerate();
         let log = self.log.iter().enumerate();
@@ -612,7 +613,7 @@ impl Pool {
         groups.chain(log.map(|(index, group)| ("log", index, group)))
     }
 
-    /// Every disk of a head that it has.
+    /// Returns all of its disks on heads.
     pub fn all_legs(&self) -> impl Iterator<Item = &Leg> {
         let groups = self.all_groups();
         groups
@@ -620,7 +621,7 @@ impl Pool {
             .chain(&self.cache)
     }
 
-    /// The options of its server that name its keytab.
+    /// Returns the options of its server that name its keytab.
     pub fn keytab_options(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let options = protocols::ALL.iter().filter_map(|protocol| protocol.keytab);
         let kerberos = self.kerberos.iter();
@@ -630,7 +631,7 @@ impl Pool {
         })
     }
 
-    /// TLS of its protocols: each with the key that has it in its section.
+    /// Returns the TLS of its protocols, each with its key in the file.
     pub fn all_tls(&self) -> impl Iterator<Item = (String, &'static Description, &Tls)> {
         let listed = self.tls.iter();
         let listed =
@@ -649,7 +650,7 @@ impl Appliance {
         self.timeouts.resolve()
     }
 
-    /// The heads that may serve `pool`, its home first, without repetition.
+    /// Returns the heads that may serve `pool`, its home first, without repetition.
     pub fn heads_of(&self, pool: &Pool) -> Vec<HeadName> {
         let listed = match &pool.heads {
             Some(listed) => listed.clone(),
@@ -664,18 +665,18 @@ impl Appliance {
         heads
     }
 
-    /// Whether the votes of heads are counted with those of a witness (`quorum.witness`).
+    /// Returns whether the votes of heads are counted with those of a witness (`quorum.witness`).
     pub fn has_voting_witness(&self) -> bool {
         let quorum = self.quorum.as_ref();
         quorum.is_some_and(|quorum| quorum.witness.is_some())
     }
 
-    /// Whether any pool has disks that belong to heads.
+    /// Returns whether any pool has disks that belong to heads.
     pub fn has_legs(&self) -> bool {
         self.pools.values().any(Pool::has_legs)
     }
 
-    /// The disk of a head that a leg is.
+    /// Returns the disk of a head that a leg names.
     pub fn own_disk(&self, leg: &Leg) -> Option<&OwnDisk> {
         self.heads.get(&leg.head)?.disks.get(&leg.disk)
     }
@@ -685,20 +686,20 @@ impl Appliance {
         self.own_disk(leg).map(|disk| &disk.path)
     }
 
-    /// The disks of `pool` that `head` reaches by itself.
+    /// Returns the disks of `pool` that are local to `head`.
     pub fn disks_on(&self, head: &HeadName, pool: &Pool) -> Vec<PathBuf> {
         let own = pool.all_legs().filter(|leg| leg.head == *head);
         let own = own.filter_map(|leg| self.leg_path(leg));
         pool.disks.iter().chain(own).cloned().collect()
     }
 
-    /// Whether clients reach a pool in that network.
+    /// Returns whether clients reach a pool in that network.
     pub fn has_clients(&self, network: &NetworkName) -> bool {
         let mut addresses = self.pools.values().flat_map(|pool| &pool.addresses);
         addresses.any(|address| address.network == *network)
     }
 
-    /// A head's own addresses, those in networks without clients first.
+    /// Returns a head's own addresses, those in networks without clients first.
     pub fn addresses_of(&self, head: &HeadName) -> Vec<IpAddr> {
         let links = self.heads.get(head).map(|head| &head.links);
         let mut links: Vec<_> = links.into_iter().flatten().collect();
@@ -707,7 +708,7 @@ impl Appliance {
         addresses.copied().collect()
     }
 
-    /// The networks that carry heartbeats, by link number.
+    /// Returns the networks that carry heartbeats, by link number.
     pub fn heartbeat_networks(&self) -> BTreeMap<u8, &NetworkName> {
         self.networks
             .iter()

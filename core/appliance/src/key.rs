@@ -88,7 +88,7 @@ impl SourceMap {
         map
     }
 
-    /// The line, from 1, of `key`, or of the nearest table around it that is written down.
+    /// Returns the line, from 1, of `key`, or of the innermost enclosing table in the text.
     pub fn line(&self, key: &Key) -> Option<u32> {
         let mut key = key.clone();
         loop {
@@ -133,7 +133,7 @@ impl LineStarts {
         Self(std::iter::once(0).chain(after_newlines).collect())
     }
 
-    /// The line, from 1, that holds byte `offset`.
+    /// Returns the line, from 1, of byte `offset`.
     pub(crate) fn line_at(&self, offset: usize) -> u32 {
         u32::try_from(self.0.partition_point(|start| *start <= offset)).unwrap_or(u32::MAX)
     }

@@ -7,7 +7,7 @@ use crate::key::{LineStarts, SourceMap};
 /// The longest file that is read, in bytes: far more than the largest appliance needs.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// An appliance with the places of its keys.
+/// An appliance with the lines of its keys.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The parsed file.

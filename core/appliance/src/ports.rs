@@ -1,4 +1,4 @@
-//! The ports that the servers of pools have on the pools' addresses.
+//! The ports that the servers of pools use on the pools' addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ impl Default for Portals {
 }
 
 impl Portals {
-    /// Those of `pool`: every protocol at each address, and a group for each in the order of the file.
+    /// Returns the portals of `pool`: every protocol at each address, and a group for each in the order of the file.
     pub fn of(pool: &Pool) -> Self {
         let listed = protocols::ALL.iter().map(|protocol| {
             let addresses = pool.addresses.iter().map(|one| one.address);

@@ -1,4 +1,4 @@
-//! The reference of the file, made from its types, so that it cannot fall behind them: a JSON
+//! The reference of the file, generated from its types, so that it cannot become outdated: a JSON
 //! schema for editors and a page for people.
 
 use std::fmt::Write as _;
@@ -92,7 +92,7 @@ fn add_choices(page: &mut String, name: &str, definition: &Value, variants: &[Va
     }
 }
 
-/// The kind of a value, with a link where it has a section of its own.
+/// Returns the kind of a value, with a link where it has a section of its own.
 fn kind(property: &Value) -> String {
     if let Some(name) = property["$ref"]
         .as_str()
@@ -120,7 +120,7 @@ fn kind(property: &Value) -> String {
     }
 }
 
-/// A time-out's name and how to read it.
+/// A time-out's name and its getter.
 type TimeoutColumn = (&'static str, fn(&Timeouts) -> u32);
 
 fn add_profiles(page: &mut String) {

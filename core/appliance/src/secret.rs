@@ -41,7 +41,7 @@ pub fn hide(appliance: &mut Appliance) {
     }
 }
 
-/// The file's text without its secrets, line by line.
+/// Returns the file's text without its secrets, line by line.
 pub fn hide_text(text: &str) -> String {
     text.split_inclusive('\n').map(hide_line).collect()
 }
@@ -62,7 +62,7 @@ pub fn hide_line(line: &str) -> String {
             .filter(|first| ['"', '\''].contains(first));
         let inside = quote.and_then(|quote| value[1..].split_once(quote));
         rest = match inside {
-            // Neither an escape nor the beginning of a text of several lines.
+            // Neither an escape nor the start of a multi-line string.
             Some((inside, after)) if !inside.is_empty() && !inside.ends_with('\\') => after,
             _ => value.find('\n').map_or("", |end| &value[end..]),
         };

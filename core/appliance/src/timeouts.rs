@@ -15,28 +15,28 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A set of time-outs that were tried together.
+/// A set of time-outs that were tested together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// Takeover below a second, for machines that are never stalled for 150 ms: no overcommitted
-    /// virtual machines, no power saving that parks cores.
+    /// Takeover below a second, for hosts that never stall for 150 ms: no overcommitted virtual
+    /// machines, no power saving that parks cores.
     Fast,
-    /// Takeover in one to two seconds; tolerates the stalls of ordinary machines.
+    /// Takeover in one to two seconds; tolerates the stalls of ordinary hosts.
     #[default]
     Default,
     /// Takeover in about ten seconds; for busy virtual machines and wide-area links.
     Conservative,
 }
 
-/// Single time-outs that replace those of the profile.
+/// Single time-outs that override those of the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeoutWishes {
-    /// Where every value comes from that is not given here: `fast`, `default` or `conservative`.
+    /// The profile of all values that are not set here: `fast`, `default` or `conservative`.
     pub profile: Profile,
-    /// Corosync's `token`: silence after which a head counts as lost, in milliseconds. A head
-    /// that the hardware or the hypervisor stalls for longer is powered off although it is well.
+    /// Corosync's `token`: silence after which a head counts as lost, in milliseconds. A head that
+    /// the hardware or the hypervisor stalls for longer is powered off although it is healthy.
     pub token_ms: Option<u32>,
     /// Corosync's `consensus`: time for the surviving heads to agree, in milliseconds.
     pub consensus_ms: Option<u32>,
@@ -50,7 +50,8 @@ pub struct TimeoutWishes {
     pub fence_s: Option<u32>,
     /// Interval of tests that each fence device responds, in seconds.
     pub fence_monitor_s: Option<u32>,
-    /// Bound of the start of a pool, in seconds. A pool that starts more slowly is moved on.
+    /// Bound of the start of a pool, in seconds. A pool that starts more slowly is moved to another
+    /// head.
     pub pool_start_s: Option<u32>,
     /// Bound of the stop of a pool, in seconds. A head that stops more slowly is powered off. A
     /// server that does not respond for a hundredth of it (200 ms to 1 s) is killed.
@@ -107,8 +108,8 @@ pub struct Timeouts {
 const DEFAULT: Timeouts = Timeouts {
     token_ms: 1_000,
     consensus_ms: 200,
-    // Half the token, Corosync's own default, is shorter than two probes where the token is
-    // short: links would flap and heads shoot each other.
+    // Half the token, Corosync's own default, is shorter than two probes where the token is short:
+    // links would flap and heads fence each other.
     link_probe_interval_ms: 200,
     link_probe_timeout_ms: 1_000,
     link_probes_up: 2,
@@ -121,7 +122,7 @@ const DEFAULT: Timeouts = Timeouts {
     pool_monitor_timeout_s: 10,
     disk_answer_s: 10,
     takeover_budget_s: 5,
-    // Equal machines that get power at the same time boot within a minute of each other.
+    // Equal hosts that get power at the same time boot within a minute of each other.
     boot_wait_s: 60,
 };
 
@@ -189,7 +190,7 @@ impl TimeoutWishes {
     }
 }
 
-/// Time for the import itself after the wait for signs of life, in milliseconds.
+/// Time for the import itself after the wait for MMP blocks, in milliseconds.
 const IMPORT_MS: u32 = 500;
 /// The delay of an import is twice the silence and a random quarter more, in which it reads the
 /// disks once a second.
@@ -267,7 +268,7 @@ mod tests {
         let ms = |time: std::time::Duration| u32::try_from(time.as_millis()).expect("short");
         for profile in PROFILES {
             let times = profile.timeouts();
-            // The next head is up before clients notice more than they are promised.
+            // The next head serves before clients notice more than promised.
             let detected_ms = times.token_effective_ms(3) + times.consensus_ms;
             let begun_ms = detected_ms + ms(budget::TRANSITION_DELAY_WITNESS) + IMPORT_MS;
             assert!(begun_ms < times.takeover_budget_s * 1_000, "{profile:?}");

@@ -1,4 +1,4 @@
-//! The little XML that a CIB is made of: elements, attributes, no text.
+//! The subset of XML that a CIB uses: elements, attributes, no text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -74,12 +74,12 @@ impl Element {
         self.attribute("id")
     }
 
-    /// The first element inside with this tag.
+    /// Returns the first child with this tag.
     pub fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The first element inside with this tag, made if there is none.
+    /// Returns the first child with this tag, created if there is none.
     pub fn child_or_new(&mut self, name: &str) -> &mut Self {
         let position = self.children.iter().position(|child| child.name == name);
         let index = position.unwrap_or_else(|| {
@@ -145,7 +145,7 @@ impl Element {
     }
 }
 
-/// White space other than a blank would become a blank when it is read again.
+/// White space other than a blank would become a blank when it is parsed again.
 fn write_escaped(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     match c {
         '&' => f.write_str("&amp;"),

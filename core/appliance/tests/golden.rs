@@ -146,11 +146,11 @@ fn corosync_takes_the_examples() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in EXAMPLES {
         let path = folder.path().join("corosync.conf");
-        // The key is looked for even in a dry run.
+        // The key is read even in a dry run.
         let key = folder.path().join("authkey");
         fs::write(&key, [7; 256]).expect("the file can be written");
         let (_, host) = run("uname", &["-n"]);
-        // Corosync wants to find itself in the list.
+        // Corosync must find its own address in the list.
         let conf = corosync_conf(&example(name))
             .replacen("name: left", &format!("name: {}", host.trim()), 1)
             .replace("to_stderr: no", "to_stderr: yes")
@@ -167,8 +167,8 @@ fn corosync_takes_the_examples() {
     }
 }
 
-/// Pacemaker's own scheduler plays the loss of a head: it is powered off before its pool
-/// starts elsewhere, addresses follow their pool, and nothing else moves.
+/// Pacemaker's own scheduler simulates the loss of a head: it is powered off before its pool starts
+/// on another head, addresses follow their pool, and nothing else moves.
 #[test]
 fn pacemaker_fences_before_it_takes_over_and_brings_addresses_up_last() {
     if !is_installed("crm_simulate") {
@@ -268,7 +268,8 @@ fn a_pool_leaves_a_head_that_cannot_have_its_address() {
     assert!(!said.contains("Fencing"), "{said}");
 }
 
-/// On a busy head Pacemaker starts one after the other: clients do not wait for fence devices of the third head.
+/// On a busy head Pacemaker starts resources one after the other: clients do not wait for fence devices of the third
+/// head.
 #[test]
 fn of_three_heads_a_pool_comes_before_fence_devices_of_the_head_that_was_lost() {
     if !is_installed("crm_simulate") {
@@ -302,7 +303,7 @@ fn summary(said: &str) -> &str {
 
 #[track_caller]
 fn assert_ordered(text: &str, parts: &[&str]) {
-    // "* Resource action: pool-tank start on left" is printed with columns.
+    // "* Resource action: pool-tank start on left" is printed in columns.
     let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut from = 0;
     for part in parts {

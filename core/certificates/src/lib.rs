@@ -17,7 +17,7 @@ use rcgen::{
 };
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-/// Characters of a common name (RFC 5280, upper bounds).
+/// Lengths of a common name (RFC 5280, upper bounds).
 const COMMON_NAME_MAX: usize = 64;
 
 /// The purpose of a certificate.
@@ -153,7 +153,7 @@ mod tests {
         );
     }
 
-    /// A stranger reads it: OpenSSL, where it is installed.
+    /// An independent implementation reads it: OpenSSL, where it is installed.
     #[test]
     fn openssl_takes_what_is_made_and_sees_what_was_meant() {
         let folder = std::env::temp_dir().join(format!("certificates-{}", std::process::id()));

@@ -58,7 +58,7 @@ impl FromStr for Fingerprint {
 pub struct OtherCertificate(pub Fingerprint);
 
 impl OtherCertificate {
-    /// Whether that is why a handshake failed.
+    /// Returns whether a handshake failed for that reason.
     pub fn of(error: &std::io::Error) -> Option<Self> {
         match error.get_ref()?.downcast_ref()? {
             Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) => {
@@ -69,7 +69,7 @@ impl OtherCertificate {
     }
 }
 
-/// Whether the other side ended a handshake because it does not know this side's certificate.
+/// Returns whether the peer ended a handshake because it does not accept our certificate.
 pub fn is_unknown_there(error: &std::io::Error) -> bool {
     let found = error.get_ref().and_then(|error| error.downcast_ref());
     matches!(
@@ -95,7 +95,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a certificate (DER) and its private key (PKCS #8).
+    /// Creates one from a certificate (DER) and its private key (PKCS #8).
     pub fn new(certificate: Vec<u8>, key: Vec<u8>) -> Self {
         Self {
             certificate: certificate.into(),
@@ -124,7 +124,7 @@ impl Identity {
         Fingerprint::of(&self.certificate)
     }
 
-    /// TLS towards the owner of this certificate.
+    /// Returns a TLS configuration for connections to the owner of this certificate.
     pub fn client(&self, peer: Fingerprint) -> Result<Arc<ClientConfig>, Error> {
         let pinned = Pinned::new(vec![peer]);
         let config = ClientConfig::builder_with_provider(Arc::clone(&pinned.provider))
@@ -189,7 +189,7 @@ impl Pinned {
     }
 }
 
-/// The version is not offered, so that a peer that uses it breaks the protocol.
+/// The version is not offered, so that a peer that uses it violates the protocol.
 fn no_older_version() -> Error {
     PeerMisbehaved::SelectedUnofferedCipherSuite.into()
 }

@@ -1,4 +1,4 @@
-//! Every kind of mistake, with its weight and the experience behind it.
+//! Every kind of finding, with its severity and the reason for it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +12,7 @@ pub enum Severity {
     Hint,
     /// It works, but degrades badly when a component fails.
     Warning,
-    /// It will not work, or it endangers data.
+    /// It does not work, or it endangers data.
     Error,
 }
 

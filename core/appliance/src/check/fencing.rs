@@ -1,4 +1,4 @@
-//! How heads are powered off, and that they do not power each other off.
+//! Checks that every head can be powered off, and that two heads do not power each other off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ const OUTLET_FORBIDDEN: &[char] = &[':', ';', ',', '='];
 /// elsewhere.
 const AGENTS_OF_ONE_HOST: &[&str] = &["fence_virsh"];
 
-/// Whatever is switched by an agent of the user's choice: key, agent, parameters.
+/// A device switched by an agent of the user's choice: key, agent, parameters.
 fn agents<'a>(checker: &Checker<'a>) -> Vec<(Key, &'a String, &'a BTreeMap<String, String>)> {
     let appliance = checker.appliance;
     let pdus = appliance.pdus.iter();
@@ -181,11 +181,11 @@ fn check_power(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
     }
 }
 
-/// Every other head must have a link in the network of the device.
+/// Checks that every other head has a link in the network of the device.
 fn check_reach(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
     let appliance = checker.appliance;
     for (key, address) in device_addresses(checker, name, fencing) {
-        // A device outside the described networks is reached by routes that the file does not know.
+        // A device outside the described networks is reached by routes that are not in the file.
         let Some(network) = appliance.network_of(address) else {
             continue;
         };
@@ -258,7 +258,7 @@ fn check_twice(checker: &mut Checker<'_>) {
     }
 }
 
-/// A unit that is described under two names. Parameters may tell two units behind one address apart.
+/// Finds a unit that is described under two names. Parameters may distinguish two units behind one address.
 fn check_units(checker: &mut Checker<'_>) {
     let pdus: Vec<_> = checker.appliance.pdus.iter().collect();
     for (index, (name, pdu)) in pdus.iter().enumerate() {

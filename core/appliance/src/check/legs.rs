@@ -46,7 +46,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-/// The disks that heads have, and that each is used once.
+/// Checks the disks of heads, and that each is used once.
 fn check_disks(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     for (name, head) in &appliance.heads {
@@ -88,7 +88,7 @@ fn check_disks(checker: &mut Checker<'_>) {
     }
 }
 
-/// Numbers by which the members know disks and pools.
+/// Checks the numbers by which the members identify disks and pools.
 fn check_numbers(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     let disks = appliance.heads.iter().flat_map(|(name, head)| {
@@ -190,7 +190,7 @@ fn heads_in(group: &LegGroup) -> BTreeSet<&HeadName> {
     group.legs.iter().map(|leg| &leg.head).collect()
 }
 
-/// Whichever head is lost, the group loses one disk.
+/// Checks that the loss of any head costs the group one disk at most.
 fn check_spread(checker: &mut Checker<'_>, key: &Key, group: &LegGroup) {
     for head in heads_in(group) {
         let count = group.legs.iter().filter(|leg| leg.head == *head).count();
@@ -208,7 +208,7 @@ fn check_spread(checker: &mut Checker<'_>, key: &Key, group: &LegGroup) {
     }
 }
 
-/// Each head that may serve the pool has a disk of each group.
+/// Checks that each head that may serve the pool has a disk of each group.
 fn check_own_legs(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
     for head in checker.appliance.heads_of(pool) {
         let lacks = |group: &&LegGroup| !heads_in(group).contains(&head);
@@ -484,7 +484,7 @@ fn check_fingerprints(checker: &mut Checker<'_>) {
     }
 }
 
-/// Whether the disks of a group are alike, as far as their heads tell.
+/// Checks that the disks of a group are alike, according to the facts of their heads.
 fn check_alike(checker: &mut Checker<'_>, key: &Key, group: &LegGroup) {
     let known = group.legs.iter().filter_map(|leg| {
         let path = checker.appliance.leg_path(leg)?;

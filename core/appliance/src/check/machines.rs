@@ -15,7 +15,7 @@ use crate::render::fence_ids;
 const CLOCK_SKEW_MS_MAX: u64 = 500;
 /// Permission bits of the group and of other users.
 const MODE_OTHERS: u32 = 0o077;
-/// Units that import pools at boot without asking the cluster.
+/// Units that import pools at boot without checking ownership.
 const UNITS_THAT_IMPORT: &[&str] = &["zfs-import-cache.service", "zfs-import-scan.service"];
 
 pub(super) fn check(checker: &mut Checker<'_>) {

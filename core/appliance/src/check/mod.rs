@@ -60,7 +60,7 @@ pub struct Finding {
 }
 
 impl fmt::Display for Finding {
-    /// Four lines, as the command line prints them.
+    /// Formats the finding in four lines, as the command line prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Hint => "hint",
@@ -133,7 +133,7 @@ impl Checker<'_> {
     }
 }
 
-/// Every finding, in the order of the file, the worst of a line first.
+/// Returns every finding, in the order of the file, the worst of a line first.
 pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     let mut checker = Checker {
         appliance: &parsed.appliance,
@@ -177,7 +177,7 @@ fn pool_key(name: &units::PoolName) -> Key {
     Key::of("pools").field(name)
 }
 
-/// Every disk of a head that the pool has, each with its key.
+/// Returns the pool's disks on a head, each with its key.
 fn legs_of<'a>(name: &units::PoolName, pool: &'a Pool) -> Vec<(Key, &'a Leg)> {
     let mut legs = Vec::new();
     for (field, index, group) in pool.all_groups() {

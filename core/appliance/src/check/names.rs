@@ -7,9 +7,10 @@ use units::HeadName;
 use super::{Checker, Code, head_key, legs_of, pool_key};
 use crate::key::Key;
 
-/// The version of the format that this code understands.
+/// The version of the format that this code supports.
 const FORMAT: u32 = 1;
-/// Longest name of an appliance, in bytes (totem's `cluster_name` is kept in a map of short keys).
+/// Longest name of an appliance, in bytes (totem's `cluster_name` is stored in a map of short
+/// keys).
 const APPLIANCE_NAME_BYTES_MAX: usize = 64;
 
 pub(super) fn check(checker: &mut Checker<'_>) {

@@ -1,4 +1,4 @@
-//! Networks, links between heads, and every address.
+//! Checks networks, links between heads, and every address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::key::Key;
 
 /// Highest number of a heartbeat link (corosync.conf(5), `linknumber`).
 const LINK_NUMBER_MAX: u8 = 7;
-/// Packets that every host must take: IPv4 (RFC 791) and IPv6 (RFC 8200, section 5).
+/// Packets that every host must accept: IPv4 (RFC 791) and IPv6 (RFC 8200, section 5).
 const MTU_MIN_IPV4: u32 = 576;
 const MTU_MIN_IPV6: u32 = 1_280;
 const MTU_MAX: u32 = 65_535;
@@ -216,7 +216,8 @@ fn subnets_text(subnets: &[crate::Subnet]) -> String {
     texts.join(" or ")
 }
 
-/// Each head that may serve a pool must be at home in the networks of the pool's addresses.
+/// Checks that each head that may serve a pool has an address in the networks of the pool's
+/// addresses.
 fn check_serving(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     for (name, pool) in &appliance.pools {
@@ -237,7 +238,7 @@ fn check_serving(checker: &mut Checker<'_>) {
     }
 }
 
-/// Where heads call their interfaces differently, each needs an address of its own in the range of
+/// Where heads use different interface names, each needs an address of its own in the range of
 /// every address that may move to it.
 fn check_own_addresses(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;

@@ -1,4 +1,4 @@
-//! Pools: where they may run, their disks, addresses and caches.
+//! Checks pools: their heads, disks, addresses and caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use units::{ByteCount, HeadName, PoolName};
 use super::{Checker, Code, head_key, pool_key};
 use crate::file::Pool;
 
-/// Part of a head's memory that caches may take, in percent: the rest is for dirty data, buffers of
+/// Share of a head's memory that caches may use, in percent: the rest is for dirty data, buffers of
 /// connections, the cluster and the system.
 const ARC_PERCENT_MAX: u64 = 70;
 /// Sizes that ZFS can use as the smallest unit of a device, in bytes (`ashift` 9 to 16).
@@ -112,7 +112,7 @@ fn check_disks<'a>(
     }
 }
 
-/// Whether the kernel gave the name in the order of discovery.
+/// Returns whether the kernel assigned the name in the order of discovery.
 pub(super) fn is_unstable(disk: &Path) -> bool {
     let Ok(name) = disk.strip_prefix("/dev") else {
         return false;
@@ -123,7 +123,7 @@ pub(super) fn is_unstable(disk: &Path) -> bool {
         .any(|prefix| first.starts_with(prefix))
 }
 
-/// Every pool that a head may serve must fit on it at once.
+/// Checks that all pools that a head may serve fit on it at once.
 fn check_arc(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     for (name, pool) in &appliance.pools {

@@ -1,4 +1,4 @@
-//! How a pool is served: by protocols with TLS, and replication from elsewhere.
+//! Checks how a pool is served: protocols with TLS, and replication from other appliances.
 
 use units::{HeadName, PoolName};
 

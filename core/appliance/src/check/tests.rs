@@ -682,7 +682,7 @@ fn what_is_one_thing_under_two_names_and_what_cannot_be_a_name_is_found() {
     }
 }
 
-/// Two units behind one controller share its address, and parameters tell them apart.
+/// Two units behind one controller share its address, and parameters distinguish them.
 #[test]
 fn units_behind_one_address_may_be_told_apart_by_a_parameter() {
     let text = replaced(PAIR, "10.77.9.42", "10.77.9.41");

@@ -6,16 +6,16 @@ use super::{Checker, Code};
 use crate::file::Head;
 use crate::key::Key;
 
-/// Shorter tokens are inside the range in which ordinary machines stall, in milliseconds.
+/// Shorter tokens are within the range of stalls of healthy hosts, in milliseconds.
 const TOKEN_MS_MIN: u32 = 300;
-/// Shorter tokens are inside the range in which hypervisors stop their guests, in milliseconds.
+/// Shorter tokens are within the range of pauses of hypervisors' guests, in milliseconds.
 const GUEST_TOKEN_MS_MIN: u32 = 1_000;
 /// Probes that must fit into the time-out of a link.
 const PROBES_PER_TIMEOUT_MIN: u32 = 3;
 /// Shortest bound of a monitor that tolerates full load, in seconds. The response time-out of the
 /// agent is a tenth of it.
 const MONITOR_TIMEOUT_S_MIN: u32 = 3;
-/// Least time for the stop of a pool that has dirty data to write, in seconds.
+/// Least time for the stop of a pool with dirty data, in seconds.
 const STOP_S_MIN: u32 = 5;
 /// Corosync's `join`: how long heads wait for each other's responses, in milliseconds. Corosync accepts no consensus
 /// below 30.
@@ -66,7 +66,7 @@ fn check_zero(checker: &mut Checker<'_>) {
     }
 }
 
-/// The longest wait before a head is powered off, in seconds.
+/// Returns the longest wait before a head is powered off, in seconds.
 fn delay_s_max(checker: &Checker<'_>) -> u32 {
     let heads = checker.appliance.heads.values();
     heads
@@ -75,7 +75,7 @@ fn delay_s_max(checker: &Checker<'_>) -> u32 {
         .unwrap_or(0)
 }
 
-/// The name of a head that is a virtual machine.
+/// Returns the name of a head that is a virtual machine.
 fn guest<'a>(checker: &Checker<'a>) -> Option<&'a HeadName> {
     let mut heads = checker.appliance.heads.iter();
     let is_guest = |head: &Head| {

@@ -15,7 +15,7 @@ use crate::render::Cib;
 use crate::secret::{HIDDEN, is_secret};
 use crate::xml::Element;
 
-/// The property set that Pacemaker reads first; it writes its own properties into it too.
+/// The property set that has precedence in Pacemaker, which writes its own properties into it, too.
 const OPTIONS_ID: &str = "cib-bootstrap-options";
 /// Properties that Pacemaker writes.
 const PROPERTIES_OF_PACEMAKER: &[&str] = &[
@@ -25,17 +25,17 @@ const PROPERTIES_OF_PACEMAKER: &[&str] = &[
     "have-watchdog",
     "last-lrm-refresh",
 ];
-/// Properties that an operator sets for a while.
+/// Properties that an operator sets temporarily.
 const PROPERTIES_OF_OPERATORS: &[&str] = &["maintenance-mode", "stop-all-resources"];
-/// Values of a resource that an operator sets for a while.
+/// Values of a resource that an operator sets temporarily.
 const META_OF_OPERATORS: &[&str] = &["target-role", "is-managed", "maintenance"];
 /// Prefix of the identity of a role that stops a removed resource. Those of an operator have no
 /// such prefix.
 const GOING_PREFIX: &str = "going-";
-/// How `crm_resource` names the constraints of a move.
+/// The prefixes of the constraints of a move by `crm_resource`.
 const MOVE_PREFIX: &str = "cli-";
-/// The schema of a CIB made from nothing: known to Debian 12's Pacemaker and later ones, which
-/// upgrade it by themselves.
+/// The schema of a new CIB: supported by Debian 12's Pacemaker and later ones, which upgrade it
+/// automatically.
 const SCHEMA: &str = "pacemaker-3.0";
 /// The feature set of the oldest supported Pacemaker (2.1.5). Without it, its tools write patches in a form that it
 /// rejects. The cluster raises it.
@@ -106,7 +106,7 @@ pub fn empty_cib() -> Element {
         .containing(Element::new("status"))
 }
 
-/// `current`, a whole `<cib>`, with the configuration that `desired` describes.
+/// Returns `current`, a whole `<cib>`, with the configuration that `desired` describes.
 pub fn merged(current: &Element, desired: &Cib) -> Element {
     let mut cib = current.clone();
     let configuration = cib.child_or_new("configuration");
@@ -163,7 +163,7 @@ fn keep_meta(resource: &mut Element, known: &Element) {
     meta_set(resource).children.extend(kept);
 }
 
-/// The set of values of a resource that is ours.
+/// Returns the set of values of a resource that is ours.
 fn meta_set(resource: &mut Element) -> &mut Element {
     let id = format!("{}-meta", resource.id().unwrap_or_default());
     let is_ours = |set: &Element| set.name == "meta_attributes" && set.id() == Some(&id);
@@ -177,7 +177,7 @@ fn meta_set(resource: &mut Element) -> &mut Element {
     &mut resource.children[at]
 }
 
-/// `current` with these resources stopped for good, as long as they are in it.
+/// Returns `current` with these resources stopped permanently, as far as they are in it.
 pub fn stopped(current: &Element, ids: &BTreeSet<String>) -> Element {
     let mut cib = current.clone();
     let resources = cib.child_or_new("configuration").child_or_new("resources");
@@ -244,7 +244,7 @@ pub(super) fn of_operators(cib: &Element) -> Vec<String> {
     words
 }
 
-/// Whether Pacemaker starts and stops nothing for now.
+/// Returns whether Pacemaker currently starts and stops nothing.
 pub(super) fn is_in_maintenance(cib: &Element) -> bool {
     of_operators(cib)
         .iter()
@@ -294,7 +294,7 @@ fn things(cib: &Element) -> Things {
     things
 }
 
-/// Name/value pairs under their names, other attributes under the way to them.
+/// Collects name/value pairs under their names, other attributes under their paths.
 fn flatten(element: &Element, path: &str, values: &mut BTreeMap<String, String>) {
     if element.name == "nvpair" {
         let name = element.attribute("name").unwrap_or_default();

@@ -20,13 +20,13 @@ pub struct DiskSeen {
     pub carries: String,
     /// The pool that its label names.
     pub pool: Option<String>,
-    /// The number that ZFS gave it there.
+    /// The GUID that ZFS assigned to it there.
     pub device: Option<u64>,
-    /// The number that ZFS gave that pool. None of a head with an earlier release.
+    /// The GUID of that pool. None of a head with an earlier release.
     pub pool_guid: Option<u64>,
     /// The transaction group of the label.
     pub txg: Option<u64>,
-    /// The number of the record of its legs that its label names.
+    /// The number of the record of legs in its label.
     pub record: Option<u64>,
     /// Size of the smallest disk that can join it, or replace one of its disks, in bytes. None of a
     /// raidz.
@@ -81,7 +81,8 @@ impl Look<'_> {
         known.disks.get(path)
     }
 
-    /// Another path for a leg on record: the same disk, or one that nothing is lost of.
+    /// Checks another path for a leg on record: it must be the same disk, or one without data to
+    /// lose.
     fn moved(&self, group: &Group, leg: &Leg, old: &Leg) -> Option<Obstacle> {
         let (name, told) = (self.name, called(leg));
         let was = old.path.display();
@@ -129,7 +130,7 @@ impl Look<'_> {
         })
     }
 
-    /// Whether it is the disk that the old path led to, by another name.
+    /// Returns whether it is the disk that the old path led to, under another name.
     fn is_same(&self, leg: &Leg, old: &Leg, new: &DiskSeen) -> bool {
         let known = self.seen(&leg.head, &old.path);
         if known.is_some_and(|known| known.place == new.place) {
@@ -140,9 +141,9 @@ impl Look<'_> {
             return false;
         }
         match known.filter(|known| known.device.is_some()) {
-            // Both are there, so they are two disks.
+            // Both exist, so they are two disks.
             Some(_) => false,
-            // The old name leads nowhere: it is this one, unless it is another leg of the pool.
+            // The old name is gone: it is this disk, unless this one is another leg of the pool.
             None => {
                 let legs = self.wanted.groups.iter().flat_map(|group| &group.legs);
                 let mut others = legs.filter(|one| one.head == leg.head && one.disk != leg.disk);

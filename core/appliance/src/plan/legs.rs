@@ -20,11 +20,11 @@ use crate::xml::Element;
 pub struct PoolToMake {
     /// Which.
     pub pool: PoolName,
-    /// Where the command is run: its home.
+    /// The head where the command is run: its home.
     pub head: HeadName,
-    /// Words of the command, without the program's name.
+    /// Arguments of the command.
     pub words: Vec<String>,
-    /// The number by which heads remember it.
+    /// The number of its record.
     #[serde(skip)]
     pub number: u64,
     /// The names of the pool and its addresses in Pacemaker.
@@ -38,7 +38,7 @@ impl fmt::Display for PoolToMake {
     }
 }
 
-/// All pools of legs of the appliance.
+/// Returns all pools of legs of the appliance.
 pub(super) fn pools(appliance: &Appliance) -> Vec<PoolToMake> {
     let pools = appliance.pools.iter();
     pools
@@ -92,15 +92,15 @@ pub(super) fn to_make(
 #[derive(Default)]
 pub(super) struct Witnesses {
     pub(super) obstacles: Vec<Obstacle>,
-    /// Before the files are written, by which a witness that goes is still reached.
+    /// Before the files are written: a witness to be removed can still be reached.
     pub(super) go: Vec<Change>,
-    /// After they are written and read, by which one that comes is reached.
+    /// After the files are written and read: a new witness can be reached.
     pub(super) come: Vec<Change>,
     /// Legs that are not on record yet.
     pub(super) attach: Vec<Change>,
 }
 
-/// The file of legs that heads shall have, as the first of them has it.
+/// Returns the desired file of legs, as it is for the first head.
 fn wanted(desired: &DesiredState) -> Option<LegsFile> {
     desired.heads.iter().find_map(|(head, _)| {
         let mut files = desired.files_of(head);
@@ -130,7 +130,7 @@ pub(super) fn awaited(desired: &DesiredState, actual: &Actual, head: &HeadName) 
     })
 }
 
-/// Compares the members that pools have on record with those that the file names.
+/// Compares the members that pools have on record with those in the file.
 pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
     let mut found = Witnesses::default();
     let Some(wanted) = wanted(desired) else {
@@ -172,7 +172,7 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
     found
 }
 
-/// The files of legs that heads have now.
+/// Returns the current files of legs of the heads.
 pub(super) type Files<'a> = BTreeMap<&'a HeadName, LegsFile>;
 
 /// A head that stores a pool's record, and a file that names the pool.
@@ -338,7 +338,8 @@ fn renumbered(
     })
 }
 
-/// A new pool with a number that heads remember: no member promises anything of it, so it can be neither made nor started.
+/// Refuses a new pool with a number that is on record: no member would vote for it, so it could be neither created nor
+/// started.
 fn used_number(
     pool: &PoolName,
     number: u64,
@@ -349,7 +350,7 @@ fn used_number(
     let mut heads = actual.heads.iter();
     let (head, _) = heads.find(|(_, known)| known.remembered.contains(&number))?;
     let mut pools = files.values().flat_map(|file| file.pools.values());
-    // Where a head has lost its file the labels tell.
+    // Where a head has lost its file, the labels are evidence.
     let is_known = pools.any(|one| one.guid == number) || labelled.contains(&number);
     let has_files = files.len() == actual.heads.len();
     (has_files && !is_known).then(|| Obstacle {
@@ -391,7 +392,7 @@ fn regrouped(
         legs.map(|leg| leg.disk).collect::<BTreeSet<u64>>()
     };
     let (old, new) = (groups(before), groups(wanted));
-    // A leg that was never attached may go.
+    // A leg that was never attached may be removed.
     let named = record.and_then(|record| record.disks.clone());
     let named = named.unwrap_or_else(|| disks(&old));
     let shape = |file: &LegsFile, groups: &[Group]| {
@@ -413,7 +414,7 @@ fn regrouped(
     })
 }
 
-/// Why a head that comes cannot be added by the server of the pool, which has read the file `before`.
+/// Returns why the server of the pool, which has read the file `before`, cannot add a new head.
 fn misfit(
     (pool, coming): (&PoolName, &str),
     record: &OnRecord,
@@ -444,7 +445,7 @@ fn misfit(
     })
 }
 
-/// Legs of mirrors that the record does not name yet.
+/// Returns legs of mirrors that the record does not name yet.
 fn unattached(
     desired: &DesiredState,
     (head, pool): (&HeadName, &PoolName),
@@ -471,7 +472,7 @@ fn unattached(
     attached.flatten().collect()
 }
 
-/// The file names other members than a head goes by. Heads that went by different members could both open the pool.
+/// The file names other members than a head uses. Heads that use different members could both open the pool.
 fn other_members(pool: &PoolName, knowing: &[Knowing<'_>], wanted: &LegsFile) -> Option<Obstacle> {
     let new = members(wanted);
     let mut old = knowing.iter().map(|(_, file)| members(file));
@@ -507,7 +508,7 @@ fn members(file: &LegsFile) -> Vec<String> {
     named.collect()
 }
 
-/// The configuration without these pools and their addresses.
+/// Returns the configuration without these pools and their addresses.
 pub(super) fn without(cib: &Cib, pools: &[PoolToMake]) -> Cib {
     let is_left_out = |id: &str| pools.iter().any(|pool| pool.resources.contains(id));
     let mut cib = cib.clone();

@@ -42,9 +42,9 @@ pub struct Layout {
     pub program: PathBuf,
     /// Whether systemd starts Corosync and Pacemaker. Otherwise no unit changes are planned.
     pub has_systemd: bool,
-    /// Clients that came in by an address that a pool loses need not leave first.
+    /// Clients at an address that a pool loses need not disconnect first.
     pub in_use: bool,
-    /// Leg-servers are restarted also while a leg that was current is not so again.
+    /// Leg-servers are restarted even while a leg that was current has not become current again.
     pub stale_legs: bool,
     /// How long that may take otherwise.
     pub legs_wait: Duration,
@@ -65,15 +65,15 @@ impl Default for Layout {
     }
 }
 
-/// The file itself, where the agents look for it.
+/// The appliance file, as the agents read it.
 pub const APPLIANCE_PATH: &str = "/etc/bulkhead/appliance.toml";
 /// Corosync's configuration.
 pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
 /// Exists while a file of Corosync is written but not yet reloaded.
 pub const COROSYNC_UNREAD_PATH: &str = "/var/lib/bulkhead/corosync-unread";
-/// The secret that heads prove their membership with.
+/// The secret by which heads prove their membership in the cluster.
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
-/// The key by which heads prove to each other that they are heads, and nothing else.
+/// The key by which heads authenticate to each other.
 pub const PEER_KEY_PATH: &str = "/etc/bulkhead/head/peer-key";
 /// Length of a new key of the heads, in bytes.
 pub const PEER_KEY_BYTES: usize = 32;
@@ -137,9 +137,9 @@ pub struct DesiredState {
     pub certificate_names: BTreeMap<HeadName, Vec<String>>,
     /// Where the server of each pool listens.
     pub portals: BTreeMap<PoolName, Portals>,
-    /// Clients that came in by an address that a pool loses need not leave first.
+    /// Clients at an address that a pool loses need not disconnect first.
     pub in_use: bool,
-    /// Leg-servers are restarted also while a leg that was current is not so again.
+    /// Leg-servers are restarted even while a leg that was current has not become current again.
     pub stale_legs: bool,
     /// How long that may take otherwise.
     pub legs_wait: Duration,
@@ -181,7 +181,7 @@ pub struct Actual {
 /// One head as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeadActual {
-    /// Texts and permissions of the files that a desired state names, where they exist.
+    /// Texts and permissions of the files of the desired state, where they exist.
     pub files: BTreeMap<PathBuf, (String, u32)>,
     /// A digest of the secret; none where there is no secret.
     pub authkey: Option<Fingerprint>,
@@ -191,9 +191,10 @@ pub struct HeadActual {
     pub reads_peer_key: bool,
     /// Where the servers that run there listen.
     pub portals: BTreeMap<PoolName, Portals>,
-    /// Units that serve pools of the file there without Pacemaker, or do at the next boot.
+    /// Units that serve pools of the file there outside of Pacemaker, or will do so at the next
+    /// boot.
     pub units_beside: BTreeSet<String>,
-    /// How many clients the servers that run there have.
+    /// Number of clients of the servers that run there.
     pub clients: BTreeMap<PoolName, u64>,
     /// Units of the desired state that are installed, as far as the plan needs to know.
     pub units_installed: BTreeSet<String>,
@@ -216,7 +217,7 @@ pub struct HeadActual {
     /// The configuration that its running leg-server has read; none if it does not run, or is of an
     /// earlier release.
     pub legs_read: Option<String>,
-    /// Its disks, by their paths in the file of legs that it has and in the one that it shall have.
+    /// Its disks, by their paths in its current and its desired file of legs.
     pub disks: BTreeMap<PathBuf, DiskSeen>,
     /// The start options of its running corosync-qdevice; none if it does not run, or an earlier release started it.
     pub witness_settings: Option<String>,
@@ -244,7 +245,7 @@ pub struct OnRecord {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Fingerprint(pub String);
 
-/// Where the secret of the cluster comes from.
+/// The source of the secret of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthkeySource {
@@ -271,7 +272,7 @@ pub enum Change {
         mode: u32,
         /// Whether there is no such file yet.
         is_new: bool,
-        /// In an existing file: lines that go, marked `-`, and come, marked `+`.
+        /// In an existing file: removed lines, marked `-`, and added ones, marked `+`.
         lines: Vec<String>,
     },
     /// Write the secret. It is never printed.
@@ -281,14 +282,14 @@ pub enum Change {
         /// Which secret.
         source: AuthkeySource,
     },
-    /// Write the key by which heads know each other. It is never printed.
+    /// Write the key by which heads authenticate to each other. It is never printed.
     WritePeerKey {
         /// Where.
         head: HeadName,
         /// Which key.
         source: AuthkeySource,
     },
-    /// Have the running server of a pool listen elsewhere. Clients at addresses that stay notice nothing.
+    /// Change the portals of a pool's running server. Clients at unchanged addresses notice nothing.
     SetPortals {
         /// Where it runs.
         head: HeadName,
@@ -315,7 +316,7 @@ pub enum Change {
         program: PathBuf,
         /// Its pool.
         pool: PoolName,
-        /// The witness, as `legs.toml` names it; none for both heads alone.
+        /// The witness, by its name in `legs.toml`; none for both heads alone.
         witness: Option<String>,
     },
     /// Have the running server of a pool of legs add a third head to its record. Clients notice nothing.
@@ -330,7 +331,7 @@ pub enum Change {
         /// The head, as `legs.toml` names it.
         coming: String,
     },
-    /// Have the running server of a pool attach a leg of that head. All is copied to it while the pool is served.
+    /// Have the running server of a pool attach a leg of that head. It is resynchronized while the pool is served.
     AttachLeg {
         /// Where it runs.
         head: HeadName,
@@ -339,17 +340,17 @@ pub enum Change {
         program: PathBuf,
         /// Its pool.
         pool: PoolName,
-        /// A leg of its group, as `pool status` calls it.
+        /// A leg of its group, by its name in `pool status`.
         beside: String,
         /// The new one.
         leg: String,
     },
-    /// Have Pacemaker stop pools and addresses that leave the file, before anything is changed that their stop may need.
+    /// Have Pacemaker stop pools and addresses that leave the file, before any change that their stop could depend on.
     StopResources {
         /// Their names in Pacemaker.
         resources: BTreeSet<String>,
     },
-    /// Have every running Corosync read its file again; nothing is interrupted.
+    /// Have every running Corosync reload its file; nothing is interrupted.
     ReloadCorosync {
         /// The head that runs the reload for all heads.
         head: HeadName,
@@ -400,7 +401,7 @@ pub enum Change {
         /// Which.
         head: HeadName,
     },
-    /// Have a head make itself a certificate for its API and console. The key never leaves it.
+    /// Have a head create a certificate for its API and console. The key never leaves it.
     MakeCertificate {
         /// Where.
         head: HeadName,
@@ -439,7 +440,7 @@ impl Change {
     }
 }
 
-/// Why nothing can be done as long as the cluster runs.
+/// Why nothing can be changed while the cluster runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// The condition that prevents the change.
@@ -514,7 +515,7 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
     } else {
         units_unwanted.push(QDEVICE_UNIT);
     }
-    // Before Pacemaker starts pools that need it.
+    // Started before Pacemaker starts pools that need it.
     match appliance.has_legs() {
         true => units.insert(0, LEG_UNIT),
         false => units_unwanted.push(LEG_UNIT),
@@ -605,7 +606,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     let before = actual.cib.clone().unwrap_or_else(empty_cib);
     let pools_to_make = legs::to_make(desired, actual, &before);
     let cib = legs::without(&desired.cib, &pools_to_make);
-    // First, since it may be refused: nothing else is changed then.
+    // First, since it may be refused: then nothing else has been changed.
     let portals = portals::changes(desired, actual);
     let mut changes = portals.first;
     changes.extend(removed::stop(&before, &cib));
@@ -615,8 +616,8 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     changes.extend(peer_key_changes(desired, actual));
     changes.extend(file_changes(desired, actual, Reader::Agents));
     changes.extend(leg_changes(desired, actual));
-    // The cluster is as it was until the pools have it on record: no head is a member that cannot have them, and no witness votes
-    // that does not remember them.
+    // The cluster is unchanged until the pools have it on record: no head becomes a member without being able to serve
+    // the pools, and no witness votes without their records.
     changes.extend(witnesses.come);
     changes.extend(member_changes(desired, actual));
     let cib_changes = cib_changes(&before, &merged(&before, &cib));
@@ -626,14 +627,15 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
             cib: Box::new(cib),
             changes: cib_changes,
         };
-        // A head that comes to a running cluster can be powered off, and no pool starts there that must not, before it is a member.
+        // A head that joins a running cluster must be fenceable, and no pool may start where it must not, before it
+        // becomes a member.
         let place = usize::from(actual.cib.is_none());
         last.insert(place, vec![configured]);
     }
     changes.extend(last.into_iter().flatten());
     changes.extend(no_leg_changes(desired, actual));
     changes.extend(optional_unit_changes(desired, actual));
-    // Last, since a disk may be refused, and a witness may be off.
+    // Last, since a disk may be refused, and a witness may be unreachable.
     changes.extend(witnesses.attach);
     changes.extend(running::awaited_witness(desired, actual));
     Plan {
@@ -720,7 +722,7 @@ fn members(actual: &Actual) -> Vec<&str> {
         .collect()
 }
 
-/// All heads get the secret of a running head, else of the first that has one, else a new one.
+/// Gives all heads the secret of a running head, else of the first that has one, else a new one.
 fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let holders = || known(desired, actual).filter(|(_, one)| one.authkey.is_some());
     let running = holders().find(|(_, one)| one.running_cluster.is_some());
@@ -785,7 +787,7 @@ fn file_change(head: &HeadName, file: &File, known: Option<&HeadActual>) -> Opti
     })
 }
 
-/// The lines that go and those that come.
+/// Returns the removed and added lines.
 fn changed_lines(old: &str, new: &str) -> Vec<String> {
     let diff = TextDiff::from_lines(old, new);
     let changed = diff.iter_all_changes().filter_map(|change| {
@@ -802,7 +804,7 @@ fn changed_lines(old: &str, new: &str) -> Vec<String> {
 /// The process that reads a file of a head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
-    /// Agents and commands, each time that they run.
+    /// Agents and commands, each time they run.
     Agents,
     /// The leg-server, when it starts.
     LegServer,
@@ -850,7 +852,8 @@ fn file_changes_of<'a>(
     files.filter_map(move |file| file_change(head, file, Some(known)))
 }
 
-/// Head by head: a leg-server reads its new file as soon as that is there. Until then another head that dies can be taken over from.
+/// Head by head: a leg-server reads its new file as soon as it is written. Until then the loss of another head can be
+/// handled with the old one.
 fn leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
     for (head, known) in known(desired, actual) {
@@ -868,7 +871,8 @@ fn leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     changes
 }
 
-/// Heads that lend no disks any more; not before the pools that leave the file have ended: by the next run.
+/// Stops the leg-servers of heads that no longer lend disks. Only after the removed pools have stopped, so in the next
+/// run.
 fn no_leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let is_unwanted = desired.units_unwanted.contains(&LEG_UNIT);
     let mut served = actual.heads.values().flat_map(|known| known.portals.keys());

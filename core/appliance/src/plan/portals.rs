@@ -1,4 +1,4 @@
-//! Servers that run and listen elsewhere than they shall.
+//! Changes of the portals of running servers.
 
 use units::{HeadName, PoolName};
 

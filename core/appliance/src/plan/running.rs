@@ -34,7 +34,7 @@ pub(super) fn without_program(desired: &DesiredState, actual: &Actual) -> Vec<Ob
         .collect()
 }
 
-/// Units that would open a pool of the file without asking Pacemaker.
+/// Units that would open a pool of the file outside of Pacemaker.
 pub(super) fn beside(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let units = known(desired, actual).flat_map(|(head, known)| {
         let units = known.units_beside.iter();

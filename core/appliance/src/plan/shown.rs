@@ -1,4 +1,4 @@
-//! Plans and changes, as people read them.
+//! Formats plans and changes for people.
 
 use std::fmt;
 

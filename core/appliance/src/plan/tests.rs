@@ -17,7 +17,7 @@ fn desired_of(text: &str) -> DesiredState {
     desired_state(&parsed.appliance, text, &Layout::default())
 }
 
-/// The file and the configuration have it, and nothing that is printed shows it.
+/// The file and the configuration contain it, and no output shows it.
 #[test]
 fn no_plan_shows_a_community() {
     let with = |secret: &str| {
@@ -311,7 +311,7 @@ fn a_further_address_changes_nothing_of_the_others() {
     }
 }
 
-/// The server does not read the file again by itself, and Pacemaker starts an address only.
+/// The server does not reload the file by itself, and Pacemaker only starts an address.
 #[test]
 fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
     const ADDRESS: &str = "{ network = \"storage-b\", address = \"10.77.2.100\" }";
@@ -619,7 +619,7 @@ fn heads_with_legs_lend_their_disks_before_pacemaker_starts() {
     assert!(at(LEG_UNIT) < at("pacemaker.service"));
 }
 
-/// Pacemaker would look for it in vain, count failures, and give up.
+/// Pacemaker would fail to find it, count failures, and give up.
 #[test]
 fn a_pool_of_legs_is_made_by_a_person_before_pacemaker_is_told_of_it() {
     let desired = desired_of(LEGS);
@@ -726,7 +726,7 @@ fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_writt
         told.contains("left: add witness to the record of tank"),
         "{told}"
     );
-    // It was cut off before: the files are there, and the record does not name it.
+    // An earlier run was interrupted: the files are there, and the record does not name it.
     let files = adds
         .changes
         .iter()
@@ -754,7 +754,7 @@ fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_writt
     assert!(plan(&desired, &actual).is_empty());
 }
 
-/// Which disks make a pool readable follows from its groups.
+/// The groups decide which disks make a pool readable.
 #[test]
 fn the_disks_of_a_pool_on_record_are_not_grouped_otherwise() {
     let (_, mut actual) = applied(LEGS);
@@ -774,12 +774,13 @@ fn the_disks_of_a_pool_on_record_are_not_grouped_otherwise() {
             "{told:?}"
         );
     }
-    // In another order they are the same.
+    // The order has no meaning.
     let turned = LEGS.replace(one, "@").replace(two, one).replace("@", two);
     assert!(plan(&desired_of(&turned), &actual).obstacles.is_empty());
 }
 
-/// The example of three heads with one pool, of which the third head has a leg of each mirror; and the same before that head came.
+/// The example of three heads with one pool, where the third head has a leg of each mirror; and the state before that
+/// head joined.
 fn with_and_without_a_third_head() -> (String, String) {
     let vault = THREE.find("[pools.vault]").expect("there");
     let three = THREE[..vault].replace("heads = [\"left\", \"right\"]\n", "");
@@ -900,7 +901,7 @@ fn a_head_that_comes_is_a_member_when_its_pools_are_on_record_and_it_can_be_powe
     }
 }
 
-/// A head that read it would open the pool by other rules than the one that serves it.
+/// A head that read it would open the pool by other rules than the serving head.
 #[test]
 fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change_them() {
     let two = without_witness();

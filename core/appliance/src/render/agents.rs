@@ -1,4 +1,4 @@
-//! The thin programs through which Pacemaker runs the agents.
+//! The scripts through which Pacemaker runs the agents.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -48,7 +48,7 @@ const WITHOUT_PROGRAM: &str = r#"    note="${BULKHEAD_RUN_DIR:-/run/bulkhead}/$O
     exit 1
 "#;
 
-/// The address, where Pacemaker has forgotten the parameters: its name has it.
+/// The address, where Pacemaker has dropped the parameters: the resource's name contains it.
 const ADDRESS: &str = r#"address=$OCF_RESKEY_address
 if [ -z "$address" ]; then
     address=${OCF_RESOURCE_INSTANCE#address-}

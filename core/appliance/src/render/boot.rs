@@ -37,8 +37,8 @@ pub fn await_heads_script(appliance: &Appliance) -> String {
     let quorum = appliance.quorum.as_ref();
     let limit_s = match quorum.map(|quorum| quorum.rule) {
         Some(QuorumRule::Witness | QuorumRule::Majority) => appliance.timeouts().boot_wait_s,
-        // Without the other head there is no quorum, so that Pacemaker powers nothing off. Nor is there another head to
-        // wait for where a head is alone.
+        // Without the other head there is no quorum, so that Pacemaker powers nothing off. A single head has no other
+        // head to wait for.
         Some(QuorumRule::TwoNode) | None => 0,
     };
     format!(

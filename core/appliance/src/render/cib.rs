@@ -15,10 +15,10 @@ use crate::file::{
 use crate::timeouts::Timeouts;
 use crate::xml::Element;
 
-/// How much a pool prefers its home, and each further head less.
+/// The preference of a pool for its home, and the decrement for each further head.
 const SCORE_HOME: i32 = 100;
 const SCORE_STEP: i32 = 10;
-/// More than any preference: nothing moves back by itself.
+/// Higher than any preference: no resource moves back automatically.
 const STICKINESS: i32 = 1_000;
 /// Number of failures on one head, as counted by Pacemaker, after which a pool moves to another head, and the time
 /// until they expire. Pacemaker may count a failure from the watch twice, as the last operation and as the last
@@ -51,7 +51,7 @@ pub struct Cib {
     pub defaults: BTreeMap<String, String>,
     /// All resources that are started and monitored.
     pub primitives: Vec<Primitive>,
-    /// Where things may or would rather run.
+    /// Constraints on where resources may run, or prefer to run.
     pub locations: Vec<Location>,
     /// Resources that run on the same head.
     pub colocations: Vec<Colocation>,
@@ -61,7 +61,7 @@ pub struct Cib {
     pub topology: Vec<FencingLevel>,
 }
 
-/// One thing that an agent starts, stops and watches.
+/// One resource that an agent starts, stops and monitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primitive {
     /// Its name in Pacemaker.
@@ -148,7 +148,7 @@ pub enum Ordered {
     /// Where both stop, `then` does so after `first`. The agent of a pool itself removes the pool's addresses when
     /// their clients can soon reconnect; their own agents would do it too early.
     Stop,
-    /// Where `first` moves to another head, `then` is stopped after the start there, for which clients wait.
+    /// Where `first` moves to another head, `then` is stopped after the start there, which clients are waiting for.
     Move,
 }
 
@@ -172,7 +172,7 @@ impl Order {
     }
 }
 
-/// Devices that together power one head off; a level is tried when those before it failed.
+/// Devices that together power one head off; a level is tried when the previous ones failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencingLevel {
     /// The head.
@@ -201,7 +201,7 @@ pub fn pool_id(pool: &PoolName) -> String {
     format!("pool-{}", id_part(pool.as_str()))
 }
 
-/// The pool of that name in Pacemaker; none if it is no pool's.
+/// Returns the pool of that name in Pacemaker; none if it is no pool's.
 pub fn pool_of(resource: &str) -> Option<PoolName> {
     let part = resource.strip_prefix("pool-")?;
     let mut pieces = part.split('_');
@@ -217,7 +217,7 @@ pub fn pool_of(resource: &str) -> Option<PoolName> {
 /// Pacemaker's name of an address: unique because addresses are, and independent of its position in
 /// the file.
 pub fn address_id(address: IpAddr) -> String {
-    // An IPv6 address is all hexadecimal digits, dots and colons: this stays unique.
+    // An IPv6 address consists of hexadecimal digits, dots and colons: this stays unique.
     format!("address-{}", address.to_string().replace(':', "-"))
 }
 
@@ -320,13 +320,13 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
         // How long the first head awaits the other heads at start; the default is 20 s.
         ("dc-deadtime", "2s".to_owned()),
         ("transition-delay", millis(transition_delay_ms)),
-        // On a busy head the cluster would otherwise do one thing at a time, such as bringing up
-        // addresses one after the other; it is needed most when a head is busy.
+        // On a busy head the cluster would otherwise perform one action at a time, such as setting
+        // addresses one after the other. Parallelism matters most when a head is busy.
         ("load-threshold", "100000%".to_owned()),
-        // All pools of a lost head start at a time; the default is two actions per processor, and
-        // the pools that are not among the first would wait seconds for the monitors of those.
+        // All pools of a lost head start in parallel. The default is two actions per processor, and
+        // the remaining pools would wait seconds for the monitors of the first ones.
         ("node-action-limit", NODE_ACTION_LIMIT.to_string()),
-        // Old failures are forgotten, and failed fencing is tried again, this often.
+        // Old failures expire, and failed fencing is retried, at this interval.
         ("cluster-recheck-interval", "60s".to_owned()),
     ])
 }
@@ -482,7 +482,7 @@ fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, 
     place_pool(cib, appliance, &id, pool);
     for address in &pool.addresses {
         let primitive = address_primitive(appliance, pool, address);
-        // One rule each, not a group: all addresses come up at once.
+        // One rule each, not a group: all addresses are set in parallel.
         cib.colocations.push(Colocation {
             resource: primitive.id.clone(),
             with: id.clone(),

@@ -116,8 +116,8 @@ fn totem(appliance: &Appliance, times: &Timeouts) -> Section {
         totem = totem.set("token_coefficient", TOKEN_COEFFICIENT_MS);
     }
     let networks = appliance.heartbeat_networks();
-    // With one link there is nothing to spread over. With several, "passive" would notice the
-    // loss of the one in use later than the token expires.
+    // With one link there is nothing to distribute. With several, "passive" would detect the loss
+    // of the active one later than the token expires.
     if networks.len() > 1 {
         totem = totem.set("link_mode", "active");
     }
@@ -138,7 +138,7 @@ fn totem(appliance: &Appliance, times: &Timeouts) -> Section {
 pub struct Node {
     /// Its name.
     pub name: HeadName,
-    /// Its number, by which it votes and is powered off.
+    /// Its number, by which it votes and is fenced.
     pub number: u32,
     /// Its address on each link, by the number of the link.
     pub links: BTreeMap<u8, IpAddr>,
@@ -179,7 +179,7 @@ fn nodelist(appliance: &Appliance) -> Section {
     list
 }
 
-/// IPv4 where every head has it in the network, else IPv6.
+/// IPv4 where every head has an IPv4 address in the network, else IPv6.
 fn link_family(appliance: &Appliance, network: &NetworkName) -> fn(&IpAddr) -> bool {
     let mut links = appliance
         .heads
@@ -240,7 +240,8 @@ fn qdevice_options() -> String {
     )
 }
 
-/// All that corosync-qdevice reads when it starts, in one line; none without a witness. It reads nothing of it again.
+/// Returns all settings that corosync-qdevice reads when it starts, in one line; none without a witness. It does not
+/// reload them.
 pub fn qdevice_settings(appliance: &Appliance) -> Option<String> {
     let witness = appliance.quorum.as_ref()?.witness.as_ref();
     let witness = witness.filter(|_| appliance.has_voting_witness())?;

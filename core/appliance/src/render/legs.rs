@@ -18,7 +18,7 @@ pub const LEGS_KEY_PATH: &str = "/etc/bulkhead/legs/key.pem";
 /// The name of the witness among the members, unless a head has this name.
 const WITNESS: &str = "witness";
 
-/// The text of the file for `head`; none where no pool has disks of heads.
+/// Returns the text of the file for `head`; none where no pool has disks of heads.
 pub fn legs_toml(appliance: &Appliance, head: &HeadName) -> Option<String> {
     let legs = appliance.legs.as_ref().filter(|_| appliance.has_legs())?;
     let pools = appliance.pools.iter();

@@ -455,7 +455,7 @@ const LEGS_TABLE: &[(&str, Edit, Fate)] = &[
     ),
 ];
 
-/// Like the example, where `edit` is made; a pool that goes has nothing left.
+/// Like the example, with `edit` applied; a pool that is removed has no resources left.
 fn edited(text: &str, edit: Edit) -> String {
     let mut edited = text.to_owned();
     for (from, to) in edit {
@@ -484,7 +484,7 @@ fn running(text: &str) -> Actual {
     actual
 }
 
-/// The head comes to a cluster that runs.
+/// The head joins a running cluster.
 #[test]
 fn a_third_head_comes_also_in_a_run_that_is_cut_off() {
     let desired = desired_of(&three());
@@ -608,7 +608,7 @@ fn cut_off_everywhere(what: &str, before: &Actual, desired: &DesiredState) {
     }
 }
 
-/// Every row, with all heads up, one away, cut off after each step, and taken back.
+/// Every row, with all heads up, with one away, interrupted after each step, and reverted.
 fn assert_refused_or_done(text: &str, table: &[(&str, Edit, Fate)]) {
     for (what, edit, fate) in table {
         let changed = edited(text, edit);
@@ -632,7 +632,7 @@ fn assert_refused_or_done(text: &str, table: &[(&str, Edit, Fate)]) {
                 let mut after = before;
                 let whole = plan(&desired, &after).changes;
                 perform_some(&desired, &mut after, &whole);
-                // A link that comes again has its number and its address.
+                // A link that is added again has its number and its address.
                 let back = plan(&was, &after).changes;
                 perform_some(&was, &mut after, &back);
                 assert_complete(&was, &after, &format!("{what}, back"));

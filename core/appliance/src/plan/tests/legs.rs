@@ -10,7 +10,7 @@ fn is_restart(change: &Change) -> bool {
     matches!(change, Change::RestartUnit { unit, .. } if unit == LEG_UNIT)
 }
 
-/// The file is as it shall be, and the process goes by the one before.
+/// The file is as desired, and the process runs with the previous one.
 #[test]
 fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
     let (_, mut actual) = applied(LEGS);
@@ -31,7 +31,7 @@ fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
         known.legs_read = None;
     }
     assert!(plan(&desired, &actual).is_empty());
-    // One that does not run is started only.
+    // One that does not run is only started.
     let right = actual.heads.get_mut(&head("right")).expect("a head");
     right.units_active.remove(LEG_UNIT);
     let started = plan(&desired, &actual).changes;
@@ -79,7 +79,7 @@ fn before_each_restart_the_legs_of_pools_that_are_served_are_awaited() {
     assert!(told.contains(line), "{told}");
 }
 
-/// Both heads remember the pool, with these disks; left has the disk that the example names.
+/// Both heads have the pool on record, with these disks; left has the disk of the example.
 fn with_disks(actual: &mut Actual) {
     on_record(actual, Some(3));
     for known in actual.heads.values_mut() {
@@ -298,7 +298,7 @@ fn a_third_head_whose_disk_is_too_small_is_refused_before_anything_is_changed() 
     sees(&mut actual, "middle", path, seen(900));
     let planned = plan(&desired, &actual);
     assert!(planned.obstacles.is_empty(), "{planned}");
-    // The head is on record already, and its disk cannot be attached: another path is a way out.
+    // The head is on record already, and its disk cannot be attached: another path is the remedy.
     let others: Vec<Change> = planned
         .changes
         .into_iter()

@@ -10,7 +10,7 @@ fn obstacles(text: &str, actual: &Actual) -> Vec<String> {
     obstacles.map(|one| one.what).collect()
 }
 
-/// The agents of a head without it could neither see nor stop a server, and a failed stop powers the head off.
+/// The agents of a head without it could neither monitor nor stop a server, and a failed stop powers the head off.
 #[test]
 fn a_program_that_a_head_lacks_is_in_the_way() {
     let (_, mut actual) = applied(PAIR);
@@ -23,7 +23,7 @@ fn a_program_that_a_head_lacks_is_in_the_way() {
     );
 }
 
-/// Its service manager would open the pool again after Pacemaker stopped it.
+/// Its service manager would reopen the pool after Pacemaker stopped it.
 #[test]
 fn a_unit_that_serves_a_pool_beside_pacemaker_is_in_the_way() {
     let (_, mut actual) = applied(PAIR);
@@ -38,7 +38,7 @@ fn a_unit_that_serves_a_pool_beside_pacemaker_is_in_the_way() {
     );
 }
 
-/// The file is the same on all heads then, and the server is as it was started.
+/// The file is then the same on all heads, and the server still runs with its old options.
 #[test]
 fn what_a_running_server_takes_later_is_told() {
     let (_, mut actual) = applied(PAIR);
@@ -131,7 +131,7 @@ fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_w
     assert_eq!(obstacles(&fewer, &actual), [""; 0]);
 }
 
-/// Found before anything is changed: the run would change the heads, and fail at its last step.
+/// Found before any change: the run would change the heads, and fail at its last step.
 #[test]
 fn a_witness_that_does_not_respond_to_a_head_that_is_to_use_it_is_in_the_way() {
     let desired = desired_of(WITNESS);
@@ -146,7 +146,7 @@ fn a_witness_that_does_not_respond_to_a_head_that_is_to_use_it_is_in_the_way() {
         obstacles(WITNESS, &actual),
         ["the witness does not respond to left at 10.77.9.31, port 5403"]
     );
-    // One that the file does not name any more is not needed.
+    // One that is no longer in the file is not needed.
     assert_eq!(obstacles(PAIR, &actual), [""; 0]);
 }
 
@@ -182,7 +182,7 @@ fn what_votes_for_the_witness_starts_again_with_new_settings_head_by_head() {
             reload < at(|one| matches!(one, Change::RestartUnit { .. })),
             "{all:?}"
         );
-        // A run is cut off after each change, and the next one completes it.
+        // A run is interrupted after each change, and the next one completes it.
         for count in 0..=all.len() {
             let mut actual = before.clone();
             perform(&desired, &mut actual, &all[..count]);
