@@ -56,7 +56,7 @@ pub struct Advice {
     /// The button of the console.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub button: Option<Button>,
-    /// The device it is about, if it is about one.
+    /// The device concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }

@@ -48,7 +48,7 @@ pub enum Answer {
     Volumes(Vec<VolumeView>),
     /// The plan for the replacement of a disk.
     Replacement(Box<ReplacementView>),
-    /// Where the space of a pool's datasets goes.
+    /// The use of space by a pool's datasets.
     Space(Vec<SpaceView>),
     /// A volume in detail.
     Volume(Box<VolumeView>),
@@ -60,7 +60,7 @@ pub enum Answer {
     Checked(CheckView),
     /// The files that NFS clients have open in a file system.
     OpenFiles(Box<OpenFilesView>),
-    /// A volume or file system was taken back to a snapshot.
+    /// A volume or file system was rolled back to a snapshot.
     RolledBack(RolledBack),
     /// A rescue that lasts.
     Rescue(Box<RescueView>),
@@ -99,7 +99,7 @@ pub enum Answer {
 /// The requested state is established.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
-    /// Whether anything had to be changed; `false` means that it was already so.
+    /// Whether a change was necessary; `false` means that the state existed already.
     pub changed: bool,
     /// The change that was made, or the state that already existed.
     pub message: String,
@@ -150,30 +150,31 @@ impl Done {
     }
 }
 
-/// A volume or file system was taken back to a snapshot.
+/// A volume or file system was rolled back to a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RolledBack {
     /// The snapshot, with the volume's name.
     pub to: SnapshotName,
-    /// The volume's size now; 0 of a file system.
+    /// The volume's size after the rollback; 0 for a file system.
     pub size: u64,
-    /// Snapshots that were newer, and are no more.
+    /// Newer snapshots, which were destroyed.
     pub destroyed: Vec<SnapshotName>,
-    /// Bookmarks that were newer, and are no more.
+    /// Newer bookmarks, which were destroyed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destroyed_bookmarks: Vec<String>,
     /// How long all of it took.
     pub took_ms: u64,
-    /// How long clients waited; none if it was not open.
+    /// How long clients were paused; none if it was not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ms: Option<u64>,
     /// Sessions that were notified of the new contents.
     pub sessions_told: u64,
-    /// Connections that were closed, because the size changed and their protocol cannot tell.
+    /// Connections that were closed, because the size changed and their protocol has no
+    /// notification for that.
     pub connections_closed: u64,
 }
 
-/// A property's value and where it comes from.
+/// A property's value and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Property {
     /// The value as text.
@@ -197,7 +198,7 @@ pub struct PoolSummary {
     /// Allocated bytes, if the pool is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated: Option<u64>,
-    /// The space as volumes have it, if the pool is open.
+    /// The usable space, if the pool is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<PoolSpace>,
     /// Health, if the pool is open.
@@ -208,13 +209,13 @@ pub struct PoolSummary {
     pub last_host: Option<String>,
     /// Devices that carry its labels.
     pub devices: Vec<String>,
-    /// Devices that its labels name and that were not found.
+    /// Devices in its labels that were not found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Copies of its devices, which are not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOutView>,
-    /// Devices of which it is unclear whether they are its own: it is not opened until one is chosen.
+    /// Devices with an ambiguous identity: the pool is not opened until one is chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unclear: Vec<String>,
 }
@@ -230,7 +231,7 @@ pub struct PoolStatus {
     pub health: String,
     /// Whether all I/O is paused because devices are missing.
     pub suspended: bool,
-    /// Since when writes wait, and why, if they do.
+    /// Since when writes are paused, and why, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes_wait: Option<WritesWait>,
     /// Capacity of the devices, with parity. [`Self::space`] is the usable space.
@@ -239,7 +240,7 @@ pub struct PoolStatus {
     pub allocated: u64,
     /// Free bytes of it.
     pub free: u64,
-    /// The space as volumes have it; none until it was looked at.
+    /// The usable space; none until it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<PoolSpace>,
     /// Fragmentation of the free space in percent, if known.
@@ -252,12 +253,12 @@ pub struct PoolStatus {
     /// Copies of its devices that were found when it was opened, and are not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOutView>,
-    /// Its legs, if they lie on several heads and a server has it open.
+    /// Its legs, if they are on several heads and a server has it open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legs: Option<LegsView>,
     /// The last or running scrub or resilver.
     pub scan: Option<ScanView>,
-    /// When it is scrubbed, if on a schedule.
+    /// The schedule of scrubs, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub_schedule: Option<ScrubScheduleView>,
     /// Recommended actions, in this order; empty when the pool is healthy.
@@ -268,7 +269,7 @@ pub struct PoolStatus {
     /// Data damaged beyond repair, the first hundred ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamageView>,
-    /// Options that a server of it needs, so that all clients reach it; of a pool that has none.
+    /// Options that its server needs, so that all clients reach it; for a pool without a server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_options: Vec<String>,
     /// The load of the devices; sent as a separate response on request.
@@ -276,7 +277,7 @@ pub struct PoolStatus {
     pub load: PoolLoad,
 }
 
-/// Writes of a pool wait, and with them its changes.
+/// Writes of a pool are paused, and with them its administrative changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WritesWait {
     /// Since when, in seconds since 1970.
@@ -330,9 +331,9 @@ pub struct PoolLoad {
 pub struct DeviceLoad {
     /// As [`DeviceView::name`]; the pool's.
     pub name: String,
-    /// Bytes in use; 0 of a device in a group.
+    /// Bytes in use; 0 for a device in a group.
     pub allocated: u64,
-    /// Bytes in all; 0 of a device in a group.
+    /// Total bytes; 0 for a device in a group.
     pub size: u64,
     /// Reads.
     pub reads: u64,
@@ -342,7 +343,8 @@ pub struct DeviceLoad {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// How many reads took from 2^n nanoseconds to twice that on a device, by n; zeros at the end are left out.
+    /// Number of reads by latency on a device: entry n counts those from 2^n nanoseconds to twice that; trailing zeros
+    /// are omitted.
     pub read_waits: Vec<u64>,
     /// The same of writes.
     pub write_waits: Vec<u64>,
@@ -372,7 +374,7 @@ pub struct DamageView {
     /// First byte of the volume that is damaged; none if it is no range of a volume's data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// Bytes from there on; 0 if that is not known.
+    /// Length in bytes; 0 if unknown.
     pub length: u64,
     /// The newest snapshot that does not share the damaged blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -384,7 +386,7 @@ pub struct DamageView {
 pub struct ReplacementView {
     /// The pool.
     pub pool: String,
-    /// The new device of a replacement that is under way; then nothing else has to be chosen.
+    /// The new device of a replacement in progress; then no further choice is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<String>,
     /// Devices that should be replaced, the worst first.
@@ -399,7 +401,7 @@ pub struct ReplacementView {
     /// The disk that would replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// Why it cannot be done yet, in a sentence.
+    /// Why it is not possible yet, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hindrance: Option<String>,
     /// The steps, in sentences.
@@ -437,7 +439,7 @@ pub struct UnusedDiskView {
     /// The serial number printed on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// Why it is not taken by itself.
+    /// Why it is not selected automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -457,7 +459,7 @@ pub struct DeviceView {
     pub write_errors: u64,
     /// Blocks with a checksum mismatch.
     pub checksum_errors: u64,
-    /// Bytes that the last scrub or resilver wrote to it because they were wrong or missing.
+    /// Bytes that the last scrub or resilver repaired on it.
     #[serde(default)]
     pub repaired: u64,
     /// The reason for its state, if it has a fault.
@@ -481,7 +483,7 @@ pub struct ScanView {
     /// When it ended, in seconds since 1970; 0 before.
     #[serde(default)]
     pub ended: u64,
-    /// Seconds that it will still take at its present speed.
+    /// Estimated remaining seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_s: Option<u64>,
     /// Bytes looked at.
@@ -530,7 +532,7 @@ pub struct Event {
     /// `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
     /// `leg_faulted`, `leg_divergent`, `member_lost`, `member_back`.
     pub kind: String,
-    /// The device it is about, if it is about one.
+    /// The device concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// The event in a sentence.
@@ -552,19 +554,19 @@ pub struct VolumeView {
     /// It is frozen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen: Option<FrozenView>,
-    /// Space that it and its snapshots occupy.
+    /// Space used by it and its snapshots.
     pub used: u64,
     /// Space that its current contents occupy.
     pub referenced: u64,
-    /// Whether no space is reserved for it.
+    /// Whether it has no reservation.
     pub sparse: bool,
     /// The snapshot it was cloned from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// Where its space goes, and its limits.
+    /// Its use of space, and its limits.
     #[serde(default)]
     pub space: SpaceView,
-    /// Where it is exported, in words such as `iscsi:IQN/0` and `nbd:NAME`.
+    /// Its exports, such as `iscsi:IQN/0` and `nbd:NAME`.
     pub exports: Vec<String>,
     /// Its identity towards initiators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -574,7 +576,7 @@ pub struct VolumeView {
     pub properties: BTreeMap<String, Property>,
 }
 
-/// Where the space of a dataset goes, and its limits. In bytes.
+/// The use of space by a dataset, and its limits. In bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpaceView {
     /// Its name; empty for a volume, which is named elsewhere.
@@ -617,7 +619,7 @@ pub struct SpaceView {
 /// Savings of deduplication in a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DedupView {
-    /// How many times the blocks would take their space, in percent: 250 for 2.5.
+    /// The deduplication ratio in percent: 250 for 2.5.
     pub percent: u64,
     /// Bytes that it saves.
     pub saved: u64,
@@ -640,11 +642,11 @@ pub struct SnapshotView {
 /// A schedule of snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleView {
-    /// Where it is set: a volume, a dataset above volumes, or the pool.
+    /// The dataset that has the schedule: a volume, a parent of volumes, or the pool.
     pub of: String,
-    /// Its rules; none means that these volumes are left out.
+    /// Its rules; none excludes these volumes.
     pub rules: Vec<RuleView>,
-    /// No snapshot is taken of a volume that was not written to.
+    /// A volume without changes is skipped.
     pub skip_unchanged: bool,
     /// The volumes that it covers.
     pub volumes: Vec<VolumeName>,
@@ -655,7 +657,7 @@ pub struct ScheduleView {
 pub struct RuleView {
     /// The rule in words, such as `daily at 03:00 keep 7`.
     pub rule: crate::schedule::Rule,
-    /// When it is due next, in seconds since 1970.
+    /// Its next due time, in seconds since 1970.
     pub next: u64,
     /// When its newest snapshot was taken, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -675,12 +677,12 @@ pub struct TargetView {
     pub access: AccessRule,
     /// CHAP users.
     pub chap_users: Vec<String>,
-    /// The user name by which the target proves itself.
+    /// The user name by which the target authenticates itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual_user: Option<String>,
     /// Its logical units.
     pub units: Vec<UnitView>,
-    /// Sessions now; none when no server runs.
+    /// Current sessions; none when no server runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionView>,
 }
@@ -732,9 +734,9 @@ pub struct ExportView {
 pub struct DiscoveryView {
     /// The pool.
     pub pool: String,
-    /// CHAP users; none means that everybody may ask.
+    /// CHAP users; with none, every initiator may perform discovery.
     pub chap_users: Vec<String>,
-    /// The user name by which we prove ourselves.
+    /// The user name by which the server authenticates itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual_user: Option<String>,
 }
@@ -746,10 +748,10 @@ pub struct ChapView {
     pub target: IscsiName,
     /// CHAP users; with none, no secret is required.
     pub chap_users: Vec<String>,
-    /// The user name by which the target proves itself.
+    /// The user name by which the target authenticates itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual_user: Option<String>,
-    /// The initiators that may use a user's secret, where they are named.
+    /// The initiators that may use a user's secret, where they are restricted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub initiators: BTreeMap<String, Vec<IscsiName>>,
 }
@@ -763,7 +765,7 @@ pub struct UnitView {
     pub volume: VolumeName,
     /// Writes are refused.
     pub read_only: bool,
-    /// Whether it starts with its write cache on.
+    /// Whether its write cache is enabled at the start.
     pub write_cache: bool,
     /// NAA designator in hex.
     pub naa: String,
@@ -774,7 +776,7 @@ pub struct UnitView {
 /// A session of an export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionView {
-    /// How the client calls itself; the export's name where the protocol has no such name.
+    /// The name that the client reports; the export's name where the protocol has no such name.
     pub name: String,
     /// Where from.
     pub peers: Vec<String>,
@@ -832,20 +834,20 @@ pub struct VolumeActivity {
     pub read_bytes: u64,
     /// Time of all reads, in microseconds.
     pub read_us: u64,
-    /// Reads by their time: up to 64 us, 256 us, 1024 us, each four times the one before, the last
-    /// without an end.
+    /// Reads by latency: up to 64 us, 256 us, 1024 us, each four times the previous one, the last
+    /// without a bound.
     pub read_times: Vec<u64>,
     /// Writes.
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Time of all writes, in microseconds, with waiting for durability.
+    /// Time of all writes, in microseconds, including durability.
     pub write_us: u64,
-    /// Writes by their time, as for reads.
+    /// Writes by latency, as for reads.
     pub write_times: Vec<u64>,
-    /// Requests that were answered with an error.
+    /// Requests that failed.
     pub errors: u64,
-    /// Of these, writes that were refused for lack of space.
+    /// Writes among them that were refused for lack of space.
     #[serde(default)]
     pub refused_for_space: u64,
     /// It is frozen.
@@ -856,7 +858,7 @@ pub struct VolumeActivity {
 /// I/O of clients in a file system since the server began to share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSystemActivity {
-    /// The file system. Empty: all that are too many to be counted by themselves, together.
+    /// The file system. Empty: the total of those beyond the limit of separate counters.
     pub name: String,
     /// Requests that read from files.
     pub reads: RequestActivity,
@@ -864,7 +866,7 @@ pub struct FileSystemActivity {
     pub writes: RequestActivity,
     /// All other requests: names, attributes, opens, locks, and commits of earlier writes.
     pub others: RequestActivity,
-    /// Requests that failed by an error of I/O, which are counted nowhere else.
+    /// Requests that failed by an I/O error, which are counted nowhere else.
     pub errors: u64,
 }
 
@@ -877,7 +879,7 @@ pub struct RequestActivity {
     pub bytes: u64,
     /// Time of all of them, in microseconds.
     pub us: u64,
-    /// Requests by their time, in the classes of [`VolumeActivity::read_times`].
+    /// Requests by latency, in the classes of [`VolumeActivity::read_times`].
     pub times: Vec<u64>,
 }
 
@@ -888,7 +890,7 @@ pub struct ServerStatus {
     pub pid: u32,
     /// Version of the binary.
     pub version: String,
-    /// The ZFS library that it has loaded: version, kind, build. Empty from a server that does not tell.
+    /// The loaded ZFS library: version, kind, build. Empty from an older server.
     #[serde(default)]
     pub library: String,
     /// Seconds since the process was started.
@@ -897,21 +899,22 @@ pub struct ServerStatus {
     pub listening_after_ms: Option<u64>,
     /// Milliseconds from the process's start to the first read served.
     pub first_read_after_ms: Option<u64>,
-    /// Milliseconds from the process's start until no intent log of an earlier owner waited.
+    /// Milliseconds from the process's start until all intent logs of earlier owners were replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_after_ms: Option<u64>,
-    /// Where each protocol listens, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an older server.
+    /// Addresses of each protocol, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an
+    /// older server.
     #[serde(default)]
     pub listeners: BTreeMap<String, Vec<String>>,
-    /// `listeners` of iSCSI, by the older name.
+    /// `listeners` of iSCSI, under the older name.
     pub iscsi_portals: Vec<String>,
-    /// `listeners` of NBD, by the older name.
+    /// `listeners` of NBD, under the older name.
     pub nbd_listeners: Vec<String>,
     /// Volumes that are open now.
     pub open_volume_count: u64,
     /// Whether it is draining its sessions before it exits.
     pub draining: bool,
-    /// Devices that it has brought back after they had failed.
+    /// Number of failed devices that were brought back.
     #[serde(default)]
     pub device_returns: u64,
     /// Lines of its log that were dropped because the pipe was not read.
@@ -934,7 +937,7 @@ impl ServerStatus {
         self
     }
 
-    /// Where each protocol listens, by its name, also of an older server.
+    /// Returns the addresses of each protocol, by its name, also for an older server.
     pub fn all_listeners(&self) -> Vec<(&str, &[String])> {
         if self.listeners.is_empty() {
             return vec![

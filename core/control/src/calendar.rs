@@ -1,4 +1,4 @@
-//! Moments as people write them, in UTC.
+//! Timestamps in text form, in UTC.
 
 /// Seconds of a day.
 pub const SECONDS_PER_DAY: u64 = 86_400;
@@ -60,7 +60,7 @@ pub fn utc(seconds: u64) -> String {
     )
 }
 
-/// As [`utc`], as names of files and snapshots have it: `20261121T053609Z`.
+/// As [`utc`], in the form of names of files and snapshots: `20261121T053609Z`.
 pub fn compact_utc(seconds: u64) -> String {
     utc(seconds).replace(['-', ':'], "")
 }

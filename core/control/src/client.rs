@@ -1,4 +1,4 @@
-//! The asking side of the control socket.
+//! The client of the control socket.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -47,7 +47,7 @@ impl ClientError {
     }
 }
 
-/// A socket that is connected to `path`, or `WouldBlock` after [`CONNECT_WAIT`].
+/// Returns a socket that is connected to `path`, or `WouldBlock` after [`CONNECT_WAIT`].
 fn connected(path: &Path) -> std::io::Result<OwnedFd> {
     let kind = (AddressFamily::UNIX, SocketType::STREAM);
     let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;

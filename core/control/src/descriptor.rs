@@ -1,4 +1,4 @@
-//! A file descriptor that travels with a request over the control socket.
+//! A file descriptor that is passed with a request over the control socket.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Writes to a socket; the first bytes take a descriptor along.
+/// Writes to a socket; the first bytes carry a descriptor.
 pub struct Sending<'a> {
     stream: &'a UnixStream,
     descriptor: Option<BorrowedFd<'a>>,
@@ -56,7 +56,7 @@ pub struct Receiving<'a> {
 }
 
 impl<'a> Receiving<'a> {
-    /// Nothing came along yet. Reads fail with [`io::ErrorKind::TimedOut`] from `deadline` on.
+    /// Starts without a descriptor. Reads fail with [`io::ErrorKind::TimedOut`] from `deadline` on.
     pub fn until(stream: &'a UnixStream, deadline: Instant) -> Self {
         Self {
             stream,

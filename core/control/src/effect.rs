@@ -15,7 +15,7 @@ use crate::request::{Properties, Request};
 pub enum Effect {
     /// Nothing changes.
     Look,
-    /// Daily work: no data is lost by it.
+    /// Daily work: it loses no data.
     Change,
     /// Daily work that discards the writes to the volume of this snapshot since it was taken.
     Revert(String),
@@ -50,7 +50,7 @@ const DAILY_PROPERTIES: &[&str] = &[
     "volsize",
 ];
 
-/// Properties that a dataset has from the one above it, and that are not daily work.
+/// Properties that a dataset inherits from its parent, and that are not daily work.
 pub const GOVERNED_BY_PLACE: &[&str] = &[
     "aclinherit",
     "aclmode",
@@ -132,7 +132,7 @@ mod tests {
         Effect::Destroy(names.iter().map(ToString::to_string).collect())
     }
 
-    /// The same verb, with another argument, is another deed.
+    /// The same verb with another argument has another effect.
     #[test]
     fn arguments_decide_what_a_request_does() {
         let resize = |allow: bool| json!({"volume": {"resize": {"name": "tank/a", "size": 512, "allow_shrink": allow}}});

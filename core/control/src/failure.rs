@@ -19,7 +19,7 @@ pub use units::chain;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It was tried and did not work (exit code 1).
+    /// The operation failed (exit code 1).
     Failed,
     /// The input is invalid: a forbidden name, a size that is not a multiple (2).
     Usage,
@@ -33,11 +33,11 @@ pub enum FailureKind {
     NeedsConfirmation,
     /// No server responds where one was expected, or the connection broke (7).
     Unreachable,
-    /// The pool cannot serve now: devices are missing or it is suspended (8).
+    /// The pool is not available: devices are missing or it is suspended (8).
     Unavailable,
     /// The pool or a quota is full (9).
     NoSpace,
-    /// The caller may not do this: not root, or not the socket's owner (10).
+    /// The caller lacks permission: not root, or not the socket's owner (10).
     Denied,
 }
 
@@ -93,7 +93,7 @@ impl FailureKind {
     }
 }
 
-/// A failed request as it travels and as it is printed.
+/// A failed request as it is sent and printed.
 #[derive(
     Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -142,13 +142,14 @@ impl Failure {
         Self::new(FailureKind::NotFound, message)
     }
 
-    /// That of a step: `.map_err(Failure::of("open the pool"))`.
+    /// Returns a function that wraps the failure of a step: `.map_err(Failure::of("open the
+    /// pool"))`.
     pub fn of<E: fmt::Display>(step: impl fmt::Display) -> impl Fn(E) -> Self {
         let step = step.to_string();
         move |error| Self::new(FailureKind::Failed, format!("{step}: {error}"))
     }
 
-    /// `error` and all its causes as one line of `kind`.
+    /// Formats `error` and all its causes as one line of `kind`.
     pub fn from_chain(kind: FailureKind, error: &(dyn std::error::Error + 'static)) -> Self {
         Self::new(kind, chain(error))
     }

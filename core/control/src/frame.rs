@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Version of the control protocol. Both sides send it in every frame and refuse another.
+/// Version of the control protocol. Both sides send it in every frame and refuse any other.
 pub const PROTOCOL_VERSION: u32 = 1;
 /// Version of a request that only reports the objects that it would destroy: an older server, which would destroy them,
 /// refuses this version.
@@ -15,16 +15,16 @@ pub const PREVIEW_VERSION: u32 = 2;
 /// Largest frame, in bytes of JSON. A status of 10,000 volumes fits.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
-/// Why a frame could not be sent or understood.
+/// Why a frame could not be sent or parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The other side closed the connection between frames.
+    /// The peer closed the connection between frames.
     #[error("the connection was closed")]
     Closed,
-    /// The socket failed, or the frame was cut short.
+    /// The socket failed, or the frame was truncated.
     #[error("transfer a frame")]
     Io(#[from] io::Error),
-    /// The announced or built frame is larger than [`FRAME_BYTES_MAX`].
+    /// The received or built frame is larger than [`FRAME_BYTES_MAX`].
     #[error("a frame of {bytes} bytes is over the limit of {FRAME_BYTES_MAX}")]
     TooLarge {
         /// Announced length.
@@ -36,7 +36,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// Whether the other side took too long.
+    /// Returns whether the peer timed out.
     pub fn is_late(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }

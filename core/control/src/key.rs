@@ -15,7 +15,7 @@ use crate::exports::DocumentError;
 pub const KEY_COMMANDS_PROPERTY: &str = "bulkhead:keycommands";
 /// Version of the form of that property.
 const VERSION: u64 = 1;
-/// Programs that one root may name: during a change the old and the new one.
+/// Number of commands that one root may name: during a change the old and the new one.
 pub const KEY_COMMANDS_MAX: usize = 4;
 /// Longest key in its external form, in bytes.
 pub const KEY_BYTES_MAX: usize = 514;
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for KeyBytes {
     }
 }
 
-/// Where a key is. As text: `prompt`, `file:///PATH`, or `command:PROGRAM ARGUMENT...`.
+/// The location of a key. As text: `prompt`, `file:///PATH`, or `command:PROGRAM ARGUMENT...`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -175,7 +175,7 @@ struct CommandsDocument {
     commands: Vec<Vec<String>>,
 }
 
-/// The value of [`KEY_COMMANDS_PROPERTY`] for these programs.
+/// Returns the value of [`KEY_COMMANDS_PROPERTY`] for these commands.
 pub fn encode_commands(commands: &[Vec<String>]) -> String {
     let commands = commands.iter().take(KEY_COMMANDS_MAX).cloned().collect();
     let document = CommandsDocument {
@@ -185,7 +185,7 @@ pub fn encode_commands(commands: &[Vec<String>]) -> String {
     serde_json::to_string(&document).expect("words are JSON")
 }
 
-/// The programs that the property names, in the order in which they are tried.
+/// Returns the commands that the property names, in the order in which they are tried.
 pub fn decode_commands(value: &str) -> Result<Vec<Vec<String>>, DocumentError> {
     let malformed = |cause: serde_json::Error| DocumentError::Malformed {
         property: KEY_COMMANDS_PROPERTY.to_owned(),
@@ -207,7 +207,7 @@ pub fn decode_commands(value: &str) -> Result<Vec<Vec<String>>, DocumentError> {
     Ok(commands)
 }
 
-/// A key that a dataset shall have.
+/// The key of a new dataset, or the new key of an existing one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeySettings {
     /// `aes-256-gcm` or another suite; none selects ZFS's default. Ignored in a change.
@@ -240,7 +240,7 @@ pub struct KeyView {
     pub format: Option<String>,
     /// Whether the key is loaded.
     pub loaded: bool,
-    /// Where the key is kept, in the order in which it is looked for.
+    /// The locations of the key, in the order in which they are tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<String>,
 }

@@ -15,7 +15,7 @@ pub enum LegState {
     /// All data.
     #[default]
     Current,
-    /// It failed, and that is not on record yet: writes wait.
+    /// It failed, and that is not on record yet: writes are paused.
     Failing,
     /// Data is missing, and it is not being resynchronized.
     Stale,
@@ -23,7 +23,7 @@ pub enum LegState {
     Copying,
     /// Data is missing, and it returned and failed too often; it is not retried for a while.
     Faulted,
-    /// A history that is not the pool's. Nothing is written to it.
+    /// Its history is not the pool's. Nothing is written to it.
     Divergent,
 }
 
@@ -61,15 +61,16 @@ impl fmt::Display for LegState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolLegs")]
 pub struct LegsView {
-    /// Of the newest record: it grows with every owner.
+    /// The epoch of the newest record: it grows with every owner.
     pub epoch: u64,
-    /// Whether writes wait until it is on record that a leg failed, or for the last leg.
+    /// Whether writes are paused until the failure of a leg is on record, or until the last leg
+    /// returns.
     pub writes_wait: bool,
     /// In the order of `legs.toml`.
     pub legs: Vec<LegView>,
     /// Those of the record, by name.
     pub members: Vec<LegMemberView>,
-    /// Members that `legs.toml` names, and the record does not: they have no vote.
+    /// Members that `legs.toml` names but the record does not: they have no vote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_on_record: Vec<String>,
 }
@@ -86,30 +87,30 @@ impl LegsView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolLeg")]
 pub struct LegView {
-    /// Its head and where it is there, such as `left:/dev/disk/by-id/x`.
+    /// Its head and its path there, such as `left:/dev/disk/by-id/x`.
     pub name: String,
     /// The head that has it.
     pub head: String,
     /// Where it is on that head.
     pub path: String,
-    /// The number by which the members know it.
+    /// The number by which the members identify it.
     pub disk: u64,
-    /// The group that it belongs to, from 0.
+    /// The index of its group, from 0.
     pub group: usize,
     /// The owner's name of it, as [`super::answer::DeviceView::name`].
     pub device: String,
     /// Its state.
     pub state: LegState,
-    /// Since when, in milliseconds since 1970, if an owner saw it begin.
+    /// Since when, in milliseconds since 1970, if an owner observed the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
     /// The first transaction group of which data is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks_since_group: Option<u64>,
-    /// When one that is faulted is tried again, in milliseconds since 1970.
+    /// When a faulted one is retried, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_again_ms: Option<u64>,
-    /// Bytes that were copied to it since it came back.
+    /// Bytes that were copied to it since it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<u64>,
     /// Bytes that are still missing, at most.
@@ -128,7 +129,7 @@ pub struct LegMemberView {
     pub name: String,
     /// Whether it stores the record only, without a disk.
     pub is_witness: bool,
-    /// Whether it is about to be no member any more: the other head has not agreed to that yet.
+    /// Whether its removal is pending: the other head has not agreed to it yet.
     #[serde(default)]
     pub is_leaving: bool,
     /// Whether it responds to the pool's owner.

@@ -12,7 +12,7 @@ pub const CONNECTIONS_MAX: usize = 40;
 /// Connections beyond them that are read at the same time; the next one is queued before it is
 /// accepted.
 const HEARD_MAX: usize = 8;
-/// Urgent requests on connections beyond them that may take long.
+/// Urgent requests of long duration on connections beyond them.
 pub const URGENT_MAX: usize = 8;
 
 /// The kind of a connection's slot.
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// How many places of each kind are taken.
+/// Number of slots of each kind in use.
 type Taken = [usize; 3];
 
 fn has_room(taken: &Taken, kind: Kind) -> bool {
@@ -92,7 +92,7 @@ impl Place {
         self.kind == Kind::Served
     }
 
-    /// Lets `request` be performed, if it may be.
+    /// Returns whether `request` may be performed.
     pub(crate) fn admit(&mut self, request: &Request) -> Result<(), Failure> {
         let is_admitted = self.becomes(Kind::Served)
             || match urgency(request) {

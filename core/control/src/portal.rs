@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-/// The option that lists addresses of `protocol`.
+/// Returns the option that lists addresses of `protocol`.
 pub fn option(protocol: &'static Description) -> Arg {
     let parse = |text: &str| protocol.parse(text);
     Arg::new(protocol.name)
@@ -35,7 +35,7 @@ pub fn told(matches: &mut ArgMatches, of: &[&Description]) -> Places {
 pub struct PortalView {
     /// The pool that is served there.
     pub pool: PoolName,
-    /// To whom: the name of the protocol.
+    /// The name of the protocol.
     pub protocol: String,
     /// `ADDRESS:PORT`, or `unix:/PATH`.
     pub address: String,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-/// Property of a volume, or of a dataset with volumes below: where it is replicated to.
+/// Property of a volume, or of a dataset with volumes below: the destination of its replication.
 pub const REPLICATE_PROPERTY: &str = "bulkhead:replicate";
 /// Property next to it: the result of the last run.
 pub const REPLICATE_STATE_PROPERTY: &str = "bulkhead:replicate-state";
@@ -17,16 +17,15 @@ pub const REPLICATION_PEERS_PROPERTY: &str = "bulkhead:replication-peers";
 /// Property of a volume: it was a copy, and has replaced its original.
 pub const PROMOTED_PROPERTY: &str = "bulkhead:promoted";
 
-/// Property of a snapshot that replication brought: when it arrived, in seconds since 1970 by the receiver's clock.
+/// Property of a replicated snapshot: its arrival, in seconds since 1970 by the receiver's clock.
 pub const ARRIVED_PROPERTY: &str = "bulkhead:arrived";
-/// Property of a snapshot that replication made: the destination that it was made for. Only such snapshots are destroyed by the
-/// sender.
+/// Property of a snapshot that replication created: its destination. The sender destroys only such snapshots.
 pub const SENT_TO_PROPERTY: &str = "bulkhead:sent-to";
 
 /// Property of a copy: the rule and the pool that send it. The receiver writes it, and accepts it from no sender. Never
 /// a property of the original itself.
 pub const RULE_PROPERTY: &str = "bulkhead:rule";
-/// Property of a copy: its original is none of the volumes that the rule replicates any more. The receiver writes it, too.
+/// Property of a copy: the rule no longer replicates its original. The receiver writes it, too.
 pub const ORPHANED_PROPERTY: &str = "bulkhead:orphaned";
 
 /// The reservation of a volume's original, next to its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY); never a
@@ -39,13 +38,13 @@ pub const FINGERPRINT_DIGITS: usize = 64;
 pub const EVERY_SECONDS_MIN: u64 = 10;
 /// Longest pause between two runs: a year.
 pub const EVERY_SECONDS_MAX: u64 = 366 * 24 * 3600;
-/// Most snapshots of replication that are kept of a volume.
+/// Largest number of replicated snapshots that are retained of a volume.
 pub const KEEP_MAX: u32 = 10_000;
 
 /// Longest time for which a receiver retains a snapshot, in days.
 pub const KEEP_DAYS_MAX: u32 = 3_660;
 
-/// The certificate of a pool, known by its fingerprint.
+/// The certificate of a pool, identified by its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fingerprint(String);
@@ -88,7 +87,7 @@ impl std::fmt::Display for Fingerprint {
     }
 }
 
-/// Where a volume, or every volume below a dataset, is replicated to.
+/// The destination of a volume, or of every volume below a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicateDocument {
@@ -98,14 +97,14 @@ pub struct ReplicateDocument {
     pub to: String,
     /// The receiving pool's certificate.
     pub peer: Fingerprint,
-    /// The volume, or the dataset above volumes, there.
+    /// The volume, or the dataset above volumes, at the receiver.
     pub into: VolumeName,
     /// Seconds between two runs; none: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u64>,
-    /// Snapshots of replication that are kept on each side.
+    /// Number of replicated snapshots that are retained on each side.
     pub keep: u32,
-    /// Encrypted volumes stay encrypted on the way and there.
+    /// Encrypted volumes stay encrypted in transit and at the receiver.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
     /// Encrypted volumes leave this pool decrypted: the receiver stores them like any volume.
@@ -131,7 +130,7 @@ pub enum ReplicationTrouble {
     Unreadable,
 }
 
-/// The replication of a dataset at a glance.
+/// Summary of the replication of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplicationGlance {
     /// Which.
@@ -157,7 +156,7 @@ pub struct ReplicationGlance {
 pub struct ReplicateState {
     /// 1.
     pub version: u32,
-    /// When it was tried last, in seconds since 1970.
+    /// The last attempt, in seconds since 1970.
     #[serde(default)]
     pub attempted_unix_s: u64,
     /// The timestamp of the replicated contents, in seconds since 1970; 0: none.
@@ -177,7 +176,7 @@ pub struct ReplicateState {
     pub failure: Option<String>,
 }
 
-/// Space that is set aside for an original, in bytes; 0: none.
+/// Space reserved for an original, in bytes; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservedDocument {
     /// 1.
@@ -201,7 +200,7 @@ impl ReservedDocument {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyDocument {
-    /// 2; 1 where the key is in the clear, as older programs wrote it.
+    /// 2; 1 where the key is in the clear, as written by older releases.
     pub version: u32,
     /// The certificate (DER), in hex.
     pub certificate: String,
@@ -227,7 +226,7 @@ pub struct PeersDocument {
     pub peers: Vec<Peer>,
 }
 
-/// Since when a volume is no copy any more.
+/// Since when a volume is no longer a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromotedDocument {
     /// 1.
@@ -243,7 +242,7 @@ pub struct RuleDocument {
     pub version: u32,
     /// The certificate of the sending pool.
     pub peer: Fingerprint,
-    /// The dataset there that has the rule.
+    /// The dataset of the sender that has the rule.
     pub from: VolumeName,
     /// Seconds between two runs, as the sender reports; none: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,7 +252,7 @@ pub struct RuleDocument {
     pub arrived_unix_s: u64,
 }
 
-/// Since when the original of a copy is not there any more.
+/// Since when the original of a copy is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrphanedDocument {
     /// 1.
@@ -267,7 +266,7 @@ pub struct OrphanedDocument {
 pub struct Peer {
     /// Its certificate.
     pub fingerprint: Fingerprint,
-    /// The volume that it may write, or the dataset below which it may write.
+    /// The volume that it may write, or the parent of those that it may write.
     pub below: VolumeName,
     /// The retention here, whatever the sender requests.
     #[serde(default)]
@@ -282,9 +281,10 @@ pub struct Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// So many of the newest snapshots of replication, 1 to [`KEEP_MAX`].
+    /// Number of the newest replicated snapshots, 1 to [`KEEP_MAX`].
     pub newest: u32,
-    /// Of each of so many last days on which some arrived, the first one, up to [`KEEP_DAYS_MAX`].
+    /// Number of last days of which the first replicated snapshot is retained, up to
+    /// [`KEEP_DAYS_MAX`].
     pub days: u32,
 }
 
@@ -322,16 +322,17 @@ pub struct CopyView {
     /// Seconds since then; none if it is in the future by the clock of this head: then a clock is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
-    /// A stream into it is just coming.
+    /// A stream into it is being received.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_arriving: bool,
-    /// Where it would be served if it were promoted.
+    /// Its exports after a promotion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exports: Vec<String>,
-    /// Since when it is no copy any more, in seconds since 1970.
+    /// When it was promoted, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted_unix_s: Option<u64>,
-    /// Since when the sender does not replicate its original any more, which was renamed or destroyed there, in seconds since 1970.
+    /// Since when the sender does not replicate its original, which was renamed or destroyed there, in seconds since
+    /// 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphaned_unix_s: Option<u64>,
     /// The identity of the original for its initiators.
@@ -351,7 +352,7 @@ pub struct ReplicatedView {
     /// Age of the replicated contents in seconds; none if none have arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_s: Option<u64>,
-    /// Of a run that is under way: for how long, which volume, how far.
+    /// The active run: its duration, its volume, its progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<String>,
 }

@@ -51,7 +51,7 @@ pub enum Request {
     Transfer(TransferRequest),
     /// About replication.
     Replicate(ReplicateRequest),
-    /// About the addresses that the server listens at.
+    /// About the portals of the server.
     Portal(PortalRequest),
     /// About the server process.
     Server(ServerRequest),
@@ -141,7 +141,7 @@ impl Request {
             .collect()
     }
 
-    /// Names of all operations: those of the nouns and the verb, with points between them.
+    /// Returns the names of all operations: nouns and verb, joined by dots.
     pub fn verbs() -> Vec<&'static str> {
         let nouns = [
             PoolRequest::verbs(),
@@ -160,7 +160,7 @@ impl Request {
         std::iter::once("status").chain(verbs).collect()
     }
 
-    /// Whether it can be answered from a pool that is open for reading only.
+    /// Returns whether a pool that is open for reading only can handle it.
     pub fn only_looks(&self) -> bool {
         self.operation().turn() == Turn::Looks
     }

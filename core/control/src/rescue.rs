@@ -12,7 +12,7 @@ use units::{SnapshotName, VolumeName};
 pub struct RescueView {
     /// The volume.
     pub volume: VolumeName,
-    /// The snapshot that is looked at; none means the volume itself.
+    /// The snapshot that is shown; none means the volume itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotName>,
     /// The clone that exists during the rescue.
@@ -22,15 +22,16 @@ pub struct RescueView {
     pub read_only: bool,
     /// The NBD socket; its only export has no name.
     pub socket: PathBuf,
-    /// The same as NBD clients write it.
+    /// The same as a URI for NBD clients.
     pub uri: String,
     /// Bytes.
     pub size: u64,
     /// `gpt`, `mbr` or `none`.
     pub partition_table: String,
-    /// The partitions; of a disk without a table that holds a file system, that one, numbered 0.
+    /// The partitions; for a disk with a file system and no partition table, that file system,
+    /// numbered 0.
     pub partitions: Vec<Partition>,
-    /// How to use it, and how to end it.
+    /// Commands to use it, and to end it.
     pub commands: Vec<RescueCommand>,
 }
 
@@ -43,7 +44,7 @@ pub struct Partition {
     pub start: u64,
     /// Bytes.
     pub size: u64,
-    /// Its type: a GUID of a GPT, two hex digits of an MBR, or nothing.
+    /// Its type: a GUID of a GPT, two hex digits of an MBR, or empty.
     #[serde(rename = "type")]
     pub kind: String,
     /// Its name in a GPT.

@@ -20,9 +20,9 @@ pub const SCRUB_PROPERTY: &str = "bulkhead:scrub";
 
 /// Shortest period.
 const PERIOD_S_MIN: u64 = 5;
-/// Last day of a month that every month has.
+/// The last day of the shortest month.
 const DAY_OF_MONTH_MAX: u64 = 28;
-/// Most snapshots that one rule may keep.
+/// Largest number of snapshots that one rule may retain.
 const KEEP_MAX: u32 = 10_000;
 /// Most rules of one schedule.
 const RULES_MAX: usize = 16;
@@ -55,7 +55,7 @@ pub struct ScheduleError {
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum When {
-    /// Every so many seconds, which divide a day.
+    /// Interval in seconds, which divides a day.
     Every {
         /// The period.
         period_s: u64,
@@ -229,7 +229,7 @@ fn period_of(text: &str) -> Result<u64, &'static str> {
     divides.then_some(period).ok_or(WHY)
 }
 
-/// Minute of the day; without words, midnight.
+/// Minute of the day; midnight by default.
 fn at(words: &[&str]) -> Result<u64, &'static str> {
     const WHY: &str = "a time of the day is written as `at 03:00`, in UTC";
     let [word, time] = words else {
@@ -272,7 +272,7 @@ impl From<When> for String {
     }
 }
 
-/// When snapshots are taken, and how many of them are kept: `daily at 03:00 keep 7`.
+/// When snapshots are taken, and how many of them are retained: `daily at 03:00 keep 7`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -352,9 +352,9 @@ pub fn check_rules(rules: &[Rule]) -> Result<(), ScheduleError> {
 pub struct ScheduleDocument {
     /// The rules.
     pub rules: Vec<Rule>,
-    /// When it was made, seconds since 1970: earlier moments were not missed.
+    /// Its creation, in seconds since 1970: earlier due times were not missed.
     pub since: u64,
-    /// No snapshot is taken of a volume that was not written to.
+    /// A volume without changes is skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_unchanged: bool,
 }
@@ -377,7 +377,7 @@ impl ScheduleDocument {
 pub struct ScrubDocument {
     /// When scrubs begin.
     pub when: When,
-    /// When it was made, seconds since 1970.
+    /// Its creation, in seconds since 1970.
     pub since: u64,
 }
 

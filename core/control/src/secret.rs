@@ -9,7 +9,7 @@ pub const SECRET_BYTES_MIN: usize = 12;
 /// Longest secret, in bytes. RFC 7143 requires support of 16; initiators accept up to 255.
 pub const SECRET_BYTES_MAX: usize = 255;
 
-/// A secret text. `Debug` and `Display` of anything that holds one cannot show it.
+/// A secret text. `Debug` and `Display` of any container of it cannot show it.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -29,7 +29,7 @@ pub enum SecretError {
         /// Length given.
         bytes: usize,
     },
-    /// Not printable ASCII, which initiators cannot type alike.
+    /// Not printable ASCII, which can be typed at every initiator.
     #[error("the secret has a character that is not printable ASCII")]
     NotPrintable,
 }

@@ -1,5 +1,6 @@
-//! The answering side of the control socket: a thread per connection, few of them, each with
-//! one request at a time. Only root and the server's own user get in: the socket has mode 0600.
+//! The server of the control socket: a thread per connection, a bounded number of them, each with
+//! one request at a time. The socket has mode 0600, so that only root and the server's own user can
+//! connect.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +23,7 @@ use crate::lock::PoolLock;
 use crate::places::{self, Place, Places};
 use crate::request::{Request, ServerRequest};
 
-/// Longest time that a connection may stay without a request.
+/// Longest time that a connection may be idle.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 /// Longest time in which a connection without a slot may send its request.
 const HEARING_MAX: Duration = Duration::from_secs(1);
@@ -76,10 +77,10 @@ pub trait Handler: Send + Sync {
         None
     }
 
-    /// Performs one; may take long, and then reports progress at least every minute.
+    /// Performs one; a long one must report progress at least every minute.
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure>;
 
-    /// Performs one that came with a descriptor.
+    /// Performs one with a descriptor.
     fn handle_with(
         &self,
         request: Request,
@@ -132,7 +133,7 @@ pub enum ListenError {
 }
 
 impl Server {
-    /// Claims `path` (a socket that a killed server left is replaced) without serving yet.
+    /// Claims `path` without serving yet. The socket of a killed server is replaced.
     pub fn bind(path: &Path) -> Result<Self, ListenError> {
         let fail = |cause| ListenError::Io {
             path: path.to_owned(),
@@ -283,7 +284,7 @@ fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Ar
     }
 }
 
-/// "Too many open files": passes when connections end.
+/// "Too many open files": recovers when connections are closed.
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
 
 /// Starts the thread of a connection.
@@ -354,8 +355,8 @@ fn converse(
     }
 }
 
-/// The request in `value`, if it is of our version. The version is looked at first, because the
-/// rest of another version cannot be understood.
+/// Parses the request in `value`, if it is of our version. The version is checked first, because
+/// the rest of another version cannot be parsed.
 fn understand(value: serde_json::Value) -> Result<Question, Failure> {
     let version = value.get("version").and_then(serde_json::Value::as_u64);
     let known = [PROTOCOL_VERSION, PREVIEW_VERSION].map(u64::from);
@@ -374,7 +375,7 @@ fn understand(value: serde_json::Value) -> Result<Question, Failure> {
 /// cannot receive at once is dropped; the next one is newer.
 struct Telling<'a> {
     stream: &'a UnixStream,
-    /// The rest of a frame of which the beginning was taken.
+    /// The rest of a partially sent frame.
     rest: Vec<u8>,
 }
 
@@ -388,7 +389,7 @@ impl Telling<'_> {
             Err(_) => return,
         }
         let length = self.rest.len();
-        // Of a frame that nothing was taken of, nothing is owed.
+        // A frame of which no byte was sent can be dropped.
         if !self.send_rest() && self.rest.len() == length {
             self.rest.clear();
         }

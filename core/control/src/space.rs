@@ -16,7 +16,7 @@ pub struct PoolSpace {
     pub usable: u64,
     /// Used space: contents of volumes, and blocks that only snapshots refer to.
     pub written: u64,
-    /// Set aside by reservations, and not written yet.
+    /// Space that is reserved, but not written yet.
     pub reserved: u64,
     /// Space that is available for snapshots, and for volumes beyond their reservations.
     pub available: u64,
@@ -29,7 +29,7 @@ pub struct PoolSpace {
     /// Whether a quota limits any of its datasets.
     #[serde(default)]
     pub has_quota: bool,
-    /// Writes of clients that were refused for lack of space since the server began.
+    /// Writes of clients that were refused for lack of space since the server started.
     #[serde(default)]
     pub refused_writes: u64,
     /// Whether some were refused lately.
@@ -37,7 +37,7 @@ pub struct PoolSpace {
     pub refuses: bool,
 }
 
-/// The highest of [`FULL_PERCENTS`] that is reached; 0 if none is.
+/// Returns the highest reached level of [`FULL_PERCENTS`]; 0 if none is.
 pub fn full_level(percent: u64) -> u64 {
     let reached = FULL_PERCENTS.into_iter().filter(|level| percent >= *level);
     reached.max().unwrap_or(0)

@@ -18,7 +18,7 @@ pub enum SendWhat {
         /// The snapshot that the receiver already has: `@SNAPSHOT`, `#BOOKMARK`, or a full name of
         /// either.
         from: Option<String>,
-        /// Blocks as they are stored: those of an encrypted volume stay encrypted.
+        /// Raw blocks: those of an encrypted volume stay encrypted.
         raw: bool,
         /// Tiny blocks travel inside their records.
         embedded: bool,
@@ -37,7 +37,7 @@ pub enum SendWhat {
 pub struct TransferView {
     /// Full names of the snapshots, oldest first.
     pub snapshots: Vec<String>,
-    /// Bytes of the stream; of an estimate: about.
+    /// Bytes of the stream; approximate for an estimate.
     pub bytes: u64,
     /// How long it took.
     pub elapsed_ms: u64,

@@ -1,4 +1,4 @@
-//! A client and a server over a real socket, and peers that do not keep to the protocol.
+//! A client and a server over a real socket, and peers that violate the protocol.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::server::ListenError;
 use control::{Answer, Client, Failure, FailureKind, Handler, PoolLock, Request, Server};
 
-/// Counts to two, then agrees with a ping and finds nothing else.
+/// Reports progress twice, then accepts a ping and refuses all else.
 struct Echo;
 
 impl Handler for Echo {
@@ -81,7 +81,7 @@ fn a_second_server_is_refused_and_a_dead_ones_socket_is_replaced() {
     assert!(Server::bind(&path).is_ok());
 }
 
-/// Its socket is the only sign that it was killed. A start that fails before it has the pool leaves that.
+/// Its socket is the only sign that it was killed. A start that fails before it has the pool retains it.
 #[test]
 fn a_start_that_fails_leaves_the_socket_of_a_killed_server() {
     let directory = tempfile::tempdir().expect("directory");

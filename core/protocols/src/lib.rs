@@ -10,10 +10,10 @@ mod place;
 
 pub use place::{Place, Places, PlacesOfNames, socket_address};
 
-/// Hands the list of protocols to the macro `$then`, in the order in which they are applied and shown.
+/// Passes the list of protocols to the macro `$then`, in the order in which they are applied and shown.
 ///
-/// **A protocol is registered by its name here.** It is the name of two files: `core/protocols/src/NAME.rs` describes the protocol
-/// in a `PROTOCOL`, and `services/pool-server/src/protocols/NAME.rs` serves it with a `start`.
+/// **A protocol is registered by its name here.** It is the name of two files: `core/protocols/src/NAME.rs` describes
+/// the protocol in a `PROTOCOL`, and `services/pool-server/src/protocols/NAME.rs` serves it with a `start`.
 #[macro_export]
 macro_rules! registered {
     ($then:ident) => {
@@ -41,9 +41,9 @@ pub struct Description {
     pub title: &'static str,
     /// The name of one of its addresses: `NBD listener`.
     pub place: &'static str,
-    /// The option that has it listen nowhere: `no-NAME`.
+    /// The option that disables its listeners: `no-NAME`.
     pub nowhere: &'static str,
-    /// Where it listens on the addresses of a pool.
+    /// Its port on the addresses of a pool.
     pub port: u16,
     /// Whether clients receive its addresses by groups, numbered from 1 on.
     pub has_groups: bool,
@@ -94,7 +94,7 @@ pub fn title(name: &str) -> &str {
 }
 
 impl Description {
-    /// How an address of it is written.
+    /// The syntax of its addresses.
     pub const fn form(&self) -> &'static str {
         match (self.has_groups, self.has_unix) {
             (true, true) => "ADDRESS:PORT[,GROUP]|unix:PATH",

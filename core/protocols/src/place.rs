@@ -1,4 +1,4 @@
-//! An address that a protocol listens at, as it is written and as requests carry it.
+//! An address at which a protocol listens, in text form and as part of requests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ALL, Description};
 
-/// The group of an address that names none.
+/// The group of an address without a group.
 const FIRST_GROUP: u16 = 1;
 
 /// Where a protocol listens.
@@ -114,7 +114,7 @@ impl Description {
     }
 }
 
-/// Text, and for an address in a group an object.
+/// Text, or an object for an address in a group.
 #[derive(Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -155,7 +155,7 @@ impl<'de> Deserialize<'de> for Place {
     }
 }
 
-/// Addresses by the name of the protocol that listens there. Each protocol is a member of the request.
+/// Addresses by the name of the protocol. Each protocol is a member of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Places(pub BTreeMap<String, Vec<Place>>);

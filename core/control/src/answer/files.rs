@@ -30,7 +30,7 @@ pub struct FilesystemView {
     /// The snapshot it was cloned from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// Where its space goes, and its limits.
+    /// Its use of space, and its limits.
     #[serde(default)]
     pub space: SpaceView,
     /// Properties; only in detail.
@@ -60,7 +60,7 @@ pub struct CheckView {
 pub struct FaultView {
     /// The number of the object concerned, as `zdb` accepts it.
     pub object: u64,
-    /// Its path in the file system, if one leads to it.
+    /// Its path in the file system, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The inconsistency, in a sentence without its subject.
@@ -74,13 +74,13 @@ pub struct OpenFilesView {
     pub name: String,
     /// Clients with opens, locks or blocked lock requests there.
     pub clients: Vec<FileClientView>,
-    /// How many files are open or locked.
+    /// Number of files that are open or locked.
     pub file_count: u64,
     /// The first 500 of them.
     pub files: Vec<OpenFileView>,
 }
 
-/// An NFS client, and how much it has in a file system.
+/// An NFS client, and the amount of its state in a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileClientView {
     /// Which it is, for `filesystem expire-client`.
@@ -89,7 +89,7 @@ pub struct FileClientView {
     pub name: String,
     /// The version of NFS: `3`, `4.0`, or `4.1+` for 4.1 and 4.2.
     pub version: String,
-    /// Its address; of a client of version 4 with an IPv6 address its network (/64).
+    /// Its address; for a client of version 4 with an IPv6 address its network (/64).
     pub address: String,
     /// Seconds since its last message.
     pub silent_s: u64,
@@ -109,7 +109,7 @@ pub struct FileClientView {
 pub struct OpenFileView {
     /// The number of its object, as `zdb` accepts it.
     pub object: u64,
-    /// Its path in the file system, if one was found soon enough.
+    /// Its path in the file system, if it was found in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// It is in a snapshot.
@@ -125,7 +125,7 @@ pub struct OpenFileView {
     pub locks: Vec<FileLockView>,
     /// How many locked ranges there are.
     pub lock_count: u64,
-    /// Ranges that clients wait for; the first 50.
+    /// Ranges that clients are blocked on; the first 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<FileLockView>,
 }
@@ -147,7 +147,7 @@ pub struct OpenView {
     pub denies_write: bool,
 }
 
-/// A range of a file that is locked or waited for.
+/// A range of a file that is locked or requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileLockView {
     /// The client that holds it.
@@ -157,7 +157,7 @@ pub struct FileLockView {
     pub process: Option<String>,
     /// The first byte.
     pub offset: u64,
-    /// How many bytes; nothing: to the end of the file, wherever that is.
+    /// Length in bytes; none: to the end of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
     /// No other client may have it.
@@ -167,9 +167,9 @@ pub struct FileLockView {
 /// How a file system is shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShareView {
-    /// Its property `sharenfs`, or that of the nearest dataset above that has one; `off` if none has.
+    /// Its property `sharenfs`, or that of the nearest parent that has one; `off` if none has.
     pub value: String,
-    /// The dataset above from which it is inherited.
+    /// The parent from which it is inherited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Why it is not shared in this way, and the remedy.

@@ -18,7 +18,7 @@ use crate::failure::chain;
 pub struct VolumeFacts {
     /// Its name.
     pub name: VolumeName,
-    /// How it is exported, if it has a document; a sentence if that cannot be read.
+    /// Its export, if it has a document; a sentence if that cannot be read.
     pub export: Option<Result<VolumeDocument, String>>,
     /// Its identity, if it has a document; a sentence if that cannot be read.
     pub identity: Option<Result<Identity, String>>,
@@ -38,7 +38,7 @@ impl VolumeFacts {
     }
 }
 
-/// A logical unit as it should be.
+/// The desired state of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredUnit {
     /// The volume behind it.
@@ -47,7 +47,7 @@ pub struct DesiredUnit {
     pub identity: Identity,
     /// Writes are refused.
     pub read_only: bool,
-    /// Whether it starts with its write cache on.
+    /// Whether its write cache is enabled at the start.
     pub write_cache: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct DesiredTarget {
     pub units: BTreeMap<u16, DesiredUnit>,
 }
 
-/// An NBD export as it should be.
+/// The desired state of an NBD export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredExport {
     /// The volume behind it.
@@ -86,7 +86,7 @@ pub const DISCOVERY: &str = "discovery";
 /// A document, or a part of one, that cannot be served. The sentence contains the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Volume or target it is about, or the discovery of targets.
+    /// The volume or target concerned, or the discovery of targets.
     pub subject: String,
     /// The problem and its remedy.
     pub sentence: String,
@@ -227,7 +227,7 @@ impl DesiredState {
 /// Volumes that are exported with the designators of a different volume, with those other volumes.
 type Twins<'a> = BTreeMap<&'a VolumeName, Vec<&'a VolumeName>>;
 
-/// Which of the volumes that initiators see say that they are the same disk.
+/// Finds volumes that initiators see with the same identity.
 fn twins<'a>(volumes: &[&'a VolumeFacts]) -> Twins<'a> {
     let mut by_designator: BTreeMap<&str, BTreeSet<&VolumeName>> = BTreeMap::new();
     for facts in volumes {
@@ -272,17 +272,17 @@ pub enum Change {
     ChangeTarget(IscsiName),
     /// The required authentication of discovery changes.
     ChangeDiscovery,
-    /// A unit appears in a target that stays.
+    /// A unit is added to a retained target.
     AddUnit(IscsiName, u16),
-    /// A unit goes from a target that stays.
+    /// A unit is removed from a retained target.
     RemoveUnit(IscsiName, u16),
-    /// A unit is another volume now, or has other settings.
+    /// A unit has another volume, or other settings.
     ChangeUnit(IscsiName, u16),
     /// An NBD export appears.
     AddNbd(String),
-    /// An NBD export goes; its connections end.
+    /// An NBD export is removed; its connections are closed.
     RemoveNbd(String),
-    /// An NBD export is another volume now, or has other settings.
+    /// An NBD export has another volume, or other settings.
     ChangeNbd(String),
 }
 
@@ -303,7 +303,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The steps from `old` to `new`, empty if they are equal.
+/// Returns the steps from `old` to `new`, empty if they are equal.
 pub fn difference(old: &DesiredState, new: &DesiredState) -> Vec<Change> {
     let mut changes = Vec::new();
     if old.discovery != new.discovery {
@@ -444,7 +444,7 @@ mod tests {
         let subjects: Vec<_> = problems.iter().map(|p| p.subject.as_str()).collect();
         assert_eq!(subjects, ["tank/a", "tank/c"]);
         assert!(problems[0].sentence.contains("tank/c"), "{problems:?}");
-        // One that is not mapped is in nobody's way.
+        // A volume that is not mapped conflicts with none.
         let all = [twin("tank/a", 0), facts_of("tank/c", r#"{"version":1}"#, 9)];
         let (desired, problems) = desired_state(PLAIN, &all);
         assert!(problems.is_empty() && volumes(&desired).len() == 1);

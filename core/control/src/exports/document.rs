@@ -1,5 +1,5 @@
-//! The JSON documents about exports: one on each exported volume; one for each target, and one for
-//! discovery, on the pool's root dataset. Each carries a version; an unknown one is refused, never guessed.
+//! The JSON documents about exports: one on each exported volume; one for each target, and one for discovery, on the
+//! pool's root dataset. Each has a version; an unknown one is refused, never guessed.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::secret::Secret;
 
 /// Version of all documents that this release writes and supports, but for [`SEALED_VERSION`].
 pub const DOCUMENT_VERSION: u64 = 1;
-/// Version of a document with sealed secrets, which older programs cannot serve.
+/// Version of a document with sealed secrets, which older releases cannot serve.
 pub const SEALED_VERSION: u64 = 2;
 /// Version of documents with users that are bound to initiators.
 pub const BOUND_VERSION: u64 = 3;
@@ -18,7 +18,7 @@ pub const BOUND_VERSION: u64 = 3;
 /// Why a property's value is not a document, or a document does not fit a property.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// Not JSON, or not the shape of its version.
+    /// Not JSON, or not the schema of its version.
     #[error("property {property} is not a document of version {DOCUMENT_VERSION}")]
     Malformed {
         /// Where it was found.
@@ -38,7 +38,7 @@ pub enum DocumentError {
         /// The version in the document.
         version: u64,
     },
-    /// More exports or users than one property holds.
+    /// More exports or users than fit into one property.
     #[error(
         "property {property} would need {bytes} bytes, ZFS stores {PROPERTY_BYTES_MAX}: \
          use fewer entries (a network instead of many addresses)"
@@ -62,7 +62,7 @@ pub struct IscsiMap {
     /// Writes are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// Whether the unit starts with its volatile write cache on (caching mode page, WCE).
+    /// Whether the unit's volatile write cache is enabled at the start (caching mode page, WCE).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub write_cache: bool,
 }
@@ -95,12 +95,12 @@ pub struct VolumeDocument {
 }
 
 impl VolumeDocument {
-    /// Whether the volume is not exported at all.
+    /// Returns whether the volume is not exported at all.
     pub fn is_empty(&self) -> bool {
         self.iscsi.is_empty() && self.nbd.is_empty()
     }
 
-    /// Where it is exported, in words: `iscsi:IQN/0`, `nbd:NAME`.
+    /// Returns its exports in words: `iscsi:IQN/0`, `nbd:NAME`.
     pub fn places(&self) -> Vec<String> {
         let maps = self.iscsi.iter();
         let maps = maps.map(|map| format!("iscsi:{}/{}", map.target, map.lun));
@@ -122,7 +122,7 @@ impl VolumeDocument {
 /// A secret as stored in a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptSecret {
-    /// In the clear, as older programs wrote it.
+    /// In the clear, as written by older releases.
     Plain(Secret),
     /// Sealed with a key that the heads hold; the text names the key.
     Sealed(String),
@@ -189,7 +189,7 @@ impl From<ChapUser> for ChapFields {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChapUsers {
-    /// Initiators must prove to be one of these.
+    /// Initiators must authenticate as one of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chap: Vec<ChapUser>,
     /// The user by which the target authenticates to an initiator that requires it.
@@ -208,7 +208,7 @@ impl ChapUsers {
         encode_as(self.version(), property, self)
     }
 
-    /// Everybody with a secret: the initiators, then we ourselves.
+    /// Returns all owners of secrets: the initiators, then the target.
     pub fn all(&self) -> impl Iterator<Item = &ChapUser> {
         self.chap.iter().chain(&self.mutual)
     }
@@ -286,7 +286,7 @@ impl TargetDocument {
     }
 }
 
-/// A document with its version in front.
+/// A document preceded by its version.
 #[derive(Serialize)]
 struct Versioned<'a, T> {
     version: u64,
@@ -327,7 +327,7 @@ fn decode_up_to<T: DeserializeOwned>(
     serde_json::from_value(fields.into()).map_err(malformed)
 }
 
-/// Writes `document` with its version, if it fits a property.
+/// Serializes `document` with its version, if it fits a property.
 pub(crate) fn encode<T: Serialize>(property: &str, document: &T) -> Result<String, DocumentError> {
     encode_as(DOCUMENT_VERSION, property, document)
 }

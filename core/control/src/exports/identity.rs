@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::document::{self, DocumentError};
 
-/// Value of `bulkhead:identity`. Made once from 16 random bytes; only a locally set value
-/// counts, so that a clone does not pass for its origin.
+/// Value of `bulkhead:identity`. Created once from 16 random bytes; only a locally set value
+/// counts, so that a clone is not taken for its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// An identity from `entropy`, which must come from the system's random source.
+    /// Creates an identity from `entropy`, which must come from the system's random source.
     pub fn from_entropy(entropy: [u8; 16]) -> Self {
         let (first, second) = entropy.split_at(8);
         let first = u64::from_be_bytes(first.try_into().expect("half of 16"));

@@ -26,11 +26,11 @@ use units::IscsiName;
 
 /// Prefix of every property that Bulkhead stores in a pool.
 pub const PROPERTY_PREFIX: &str = "bulkhead:";
-/// Volume property: how the volume is exported.
+/// Volume property: its exports.
 pub const EXPORT_PROPERTY: &str = "bulkhead:export";
 /// Volume property: its identity.
 pub const IDENTITY_PROPERTY: &str = "bulkhead:identity";
-/// Start of the root dataset's properties that describe targets; the target's name follows.
+/// Prefix of the root dataset's properties that describe targets; the target's name follows.
 pub const TARGET_PROPERTY_PREFIX: &str = "bulkhead:target:";
 /// The root dataset's property with the authentication that discovery requires.
 pub const DISCOVERY_PROPERTY: &str = "bulkhead:discovery";
@@ -40,7 +40,7 @@ pub const HANDLE_KEY_PROPERTY: &str = "bulkhead:file-handle-key";
 /// Longest value of one property, in bytes: ZFS's `ZAP_MAXVALUELEN` less the closing zero.
 pub const PROPERTY_BYTES_MAX: usize = 8191;
 
-/// Name of the property that describes `target`.
+/// Returns the name of the property that describes `target`.
 pub fn target_property(target: &IscsiName) -> String {
     format!("{TARGET_PROPERTY_PREFIX}{target}")
 }

@@ -1,5 +1,5 @@
 //! Persistent reservations of one logical unit as user properties of its volume. The SCSI layer
-//! hands over opaque bytes; they are split over as many properties as they need.
+//! passes opaque bytes; they are split over as many properties as necessary.
 
 use units::IscsiName;
 
@@ -8,12 +8,12 @@ use super::PROPERTY_BYTES_MAX;
 /// Most parts that one unit's reservations may need: 64 registrations of long names need about
 /// 16.
 pub const PARTS_MAX: usize = 64;
-/// Room kept in each value for its header.
+/// Space reserved in each value for its header.
 const HEADER_BYTES_MAX: usize = 32;
 /// Bytes of state in one part: each becomes two hex digits.
 const PART_BYTES: usize = (PROPERTY_BYTES_MAX - HEADER_BYTES_MAX) / 2;
 
-/// Why reservations cannot be kept or read.
+/// Why reservations cannot be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReservationsError {
     /// More registrations than are ever kept.
@@ -30,7 +30,8 @@ pub enum ReservationsError {
     },
 }
 
-/// Names of the properties that keep the reservations of unit `lun` in `target`, first to last.
+/// Returns the names of the properties with the reservations of unit `lun` in `target`, first to
+/// last.
 pub fn part_names(target: &IscsiName, lun: u16) -> impl Iterator<Item = String> + '_ {
     (0..PARTS_MAX).map(move |part| format!("bulkhead:pr{part}:{lun}:{target}"))
 }
@@ -41,7 +42,7 @@ pub fn mode_property(target: &IscsiName, lun: u16) -> String {
     format!("bulkhead:mode:{lun}:{target}")
 }
 
-/// The values of as many parts as `state` needs: `1 PARTS ` and hex digits.
+/// Returns the values of as many parts as `state` needs: `1 PARTS ` and hex digits.
 pub fn split_parts(state: &[u8]) -> Result<Vec<String>, ReservationsError> {
     let chunks: Vec<&[u8]> = if state.is_empty() {
         vec![state]
@@ -87,7 +88,7 @@ pub fn join_parts(
     Ok(Some(state))
 }
 
-/// Number of parts and the bytes of one value.
+/// Returns the number of parts and the bytes of one value.
 fn decode_part(text: &str) -> Option<(usize, Vec<u8>)> {
     let mut words = text.split(' ');
     let (version, count, digits) = (words.next()?, words.next()?, words.next()?);

@@ -1,4 +1,4 @@
-//! The option by which a command line confirms that data shall be lost.
+//! The option by which a command line confirms the loss of data.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
@@ -32,7 +32,7 @@ impl<T: Confirmable + Previewed> Confirmed<T> {
     }
 }
 
-// Derived, the help would be about this type and not about the operation.
+// With a derived implementation the help would describe this type and not the operation.
 impl<T: Confirmable> clap::Args for Confirmed<T> {
     fn augment_args(command: Command) -> Command {
         let option = Arg::new(T::OPTION).long(T::OPTION).help(T::HELP);

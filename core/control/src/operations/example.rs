@@ -1,8 +1,8 @@
 //! Examples of a verb. They are stored in its definition only: its help prints them, a test runs each of them, and
 //! `bulkhead definitions` exports them to the proofs.
 //!
-//! Examples refer to one world: the pool `tank` with the volumes `vm0`, `iso`, `db/data`, `db/log` and `web`, which is an NBD
-//! export, the file system `home`, the snapshots `vm0@monday` and `home@monday`, and the iSCSI target
+//! Examples share one environment: the pool `tank` with the volumes `vm0`, `iso`, `db/data`, `db/log` and `web`, which
+//! is an NBD export, the file system `home`, the snapshots `vm0@monday` and `home@monday`, and the iSCSI target
 //! `iqn.2026-01.org.example:tank`.
 
 use clap::builder::StyledStr;
@@ -11,11 +11,11 @@ use serde::Serialize;
 /// A command line.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Example {
-    /// As the help prints it; a long one continues after a backslash.
+    /// As printed in the help; a long one continues after a backslash.
     pub line: &'static str,
     /// Commands that set up its environment.
     pub prepared_by: &'static [&'static str],
-    /// Commands that revert it, of which there may be none to run. With this the proofs kill it, too.
+    /// Commands that revert it; may be empty. With this the proofs also test it with kills.
     pub undone_by: Option<&'static [&'static str]>,
     /// Whether its effect is lost with the server, which must be running.
     pub ends_with_the_server: bool,
@@ -24,7 +24,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// One that runs in the world of all examples as it is.
+    /// Creates one that runs in the common environment as it is.
     pub const fn of(line: &'static str) -> Self {
         Self {
             line,
@@ -56,7 +56,7 @@ impl Example {
         self
     }
 
-    /// No test runs this line, for this reason.
+    /// Marks an example that no test runs, with the reason.
     #[must_use]
     pub const fn elsewhere(mut self, reason: &'static str) -> Self {
         self.elsewhere = Some(reason);
@@ -89,7 +89,7 @@ impl Examples {
     }
 }
 
-/// As the last part of a command's help.
+/// Formats them as the last part of a command's help.
 impl From<Examples> for StyledStr {
     fn from(examples: Examples) -> Self {
         let mut text = match examples.all.len() {

@@ -45,12 +45,12 @@ pub trait Operation {
     /// Returns its effect on `pool`. No pattern omits an argument, so that every new argument must be classified.
     fn effect(&self, pool: &PoolName) -> Effect;
 
-    /// The properties that it sets or inherits, if it does so.
+    /// Returns the properties that it sets or inherits, if any.
     fn properties(&self) -> Option<Changed<'_>> {
         None
     }
 
-    /// The volume that it offers to clients.
+    /// Returns the volume that it exports.
     fn exporting(&self) -> Option<&VolumeName> {
         None
     }
@@ -73,7 +73,7 @@ pub trait Operation {
         false
     }
 
-    /// The target that it names, where the pool that has it is meant if none is named.
+    /// Returns the target that it names, which selects the pool if none is named.
     fn target(&self) -> Option<&IscsiName> {
         None
     }
@@ -88,7 +88,7 @@ pub trait Operation {
         Turn::InOrder
     }
 
-    /// Whether it is performed even where all connections are in use, and how long it may take then.
+    /// Returns whether it is performed even where all connections are in use, and its time limit then.
     fn urgency(&self) -> Option<Urgency> {
         None
     }
@@ -104,12 +104,12 @@ pub trait Operation {
         false
     }
 
-    /// Devices that are part of the pool if it succeeds.
+    /// Returns the devices that are part of the pool if it succeeds.
     fn joining_devices(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// A device that is no part of the pool any more if it succeeds, at once or later.
+    /// Returns a device that is no longer part of the pool if it succeeds, at once or later.
     fn leaving_device(&self) -> Option<PathBuf> {
         None
     }
@@ -146,7 +146,7 @@ pub enum Turn {
     Resumes,
 }
 
-/// How long a request may take that is performed in any case.
+/// Time limit of a request that is performed in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// It is answered from memory.
@@ -160,7 +160,7 @@ pub enum Urgency {
 pub struct Again {
     /// Pause between two questions.
     pub interval: Duration,
-    /// How many; none for as many as there are until it is interrupted.
+    /// Number of repetitions; none until it is interrupted.
     pub count: Option<u64>,
 }
 
@@ -173,7 +173,7 @@ pub trait Verb: Operation + Sized {
     /// Its resources below `/api/v1`.
     const ROUTES: &'static [Route] = &[];
 
-    /// The pool that it is about, and the request.
+    /// Returns the pool, and the request.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ pub trait Verb: Operation + Sized {
     }
 }
 
-/// An operation that has no command of its own: programs ask for it, or a command that is more than this one request.
+/// An operation without a command of its own: processes send it, or a command of several requests.
 pub trait WireOnly: Operation {
     /// The examples in the help of the command that sends it.
     const EXAMPLES: Examples = Examples::NONE;
@@ -199,7 +199,7 @@ pub trait WireOnly: Operation {
 pub enum PoolSelector {
     /// The named one.
     Pool(PoolName),
-    /// The only one that is served or known here; of some questions, all of them.
+    /// The only one that is served or known here; for some requests, all of them.
     TheOnlyOne,
 }
 
@@ -283,7 +283,7 @@ macro_rules! noun {
                 }
             }
 
-            /// The pool that it is about, and the request.
+            /// Returns the pool, and the request.
             ///
             /// # Errors
             ///
@@ -417,7 +417,7 @@ macro_rules! requests {
                 }
             }
 
-            /// Names of its verbs, also of those of the nouns within it.
+            /// Returns the names of its verbs, including those of the nouns within it.
             pub fn verbs() -> Vec<&'static str> {
                 #[allow(unused_mut, reason = "not every noun has nouns within it")]
                 let mut verbs = vec![
@@ -430,7 +430,7 @@ macro_rules! requests {
                 verbs
             }
 
-            /// The examples of its verbs, each with the verb's name.
+            /// Returns the examples of its verbs, each with the verb's name.
             pub fn examples() -> Vec<(&'static str, $crate::operations::Examples)> {
                 #[allow(unused_mut, reason = "not every noun has nouns within it")]
                 let mut examples = vec![
@@ -443,7 +443,7 @@ macro_rules! requests {
                 examples
             }
 
-            /// The resources of its verbs, each with the verb's name.
+            /// Returns the resources of its verbs, each with the verb's name.
             pub fn routes() -> Vec<(&'static str, &'static $crate::operations::Route)> {
                 let mut routes = Vec::new();
                 $(routes.extend($crate::operations::named(concat!($path, ".", stringify!($module)), <$module::$verb as $crate::operations::Verb>::ROUTES));)*

@@ -84,7 +84,7 @@ pub fn dataset(text: &str) -> Result<String, NameError> {
     text.parse::<PoolName>().map(String::from)
 }
 
-/// The pool of a checked name.
+/// Returns the pool of a checked name.
 ///
 /// # Panics
 ///
@@ -149,7 +149,7 @@ pub fn block_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The pool that all names are in.
+/// Returns the pool of all names.
 ///
 /// # Errors
 ///

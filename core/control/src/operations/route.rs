@@ -1,4 +1,4 @@
-//! A resource of the HTTP API that an operation has.
+//! The HTTP resources of operations.
 
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -34,7 +34,7 @@ pub enum Least {
     Govern,
 }
 
-/// Where a member of a request comes from, other than the body.
+/// The source of a member of a request, other than the body.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// `POOL/{volume}`.
@@ -55,7 +55,7 @@ pub enum Source {
     Always(&'static str),
 }
 
-/// One resource and one thing to do with it.
+/// One resource and one method on it.
 #[derive(Clone, Copy)]
 pub struct Route {
     /// How.
@@ -68,7 +68,7 @@ pub struct Route {
     pub answer: SchemaOf,
     /// The role that it needs at least.
     pub least: Least,
-    /// Members that do not just come from the body.
+    /// Members from sources other than the body.
     pub members: &'static [(&'static str, Source)],
     /// Whether the body may be long: a list of snapshots or devices.
     pub has_lists: bool,
@@ -121,13 +121,13 @@ impl Route {
         Self::new(Method::Delete, path, about, answer, least)
     }
 
-    /// With members that come from elsewhere than the body.
+    /// Returns it with members from sources other than the body.
     pub const fn with(mut self, members: &'static [(&'static str, Source)]) -> Self {
         self.members = members;
         self
     }
 
-    /// With an example of the body, as JSON.
+    /// Returns it with an example of the body, as JSON.
     pub const fn body(mut self, json: &'static str) -> Self {
         self.body = Some(json);
         self

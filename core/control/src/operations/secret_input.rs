@@ -119,7 +119,7 @@ fn first_line(from: impl Read, bytes_max: usize) -> std::io::Result<Zeroizing<St
     Ok(line)
 }
 
-/// A line that is new, typed twice: a slip of the finger would lock its owner out.
+/// Prompts for a new line twice: a typing mistake would lock its owner out.
 fn twice(what: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Failure> {
     let Some(first) = prompt(&format!("new {what}: "), bytes_max)? else {
         return Ok(None);
@@ -152,7 +152,7 @@ impl<R: Read> Read for &mut Typed<R> {
     }
 }
 
-/// A line typed by a person, without echo; none where there is no terminal.
+/// Reads a line without echo; none where there is no terminal.
 fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {

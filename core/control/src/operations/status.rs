@@ -52,7 +52,7 @@ pub struct Arguments {
     /// The pool
     #[command(flatten)]
     pub pool: WhichPool,
-    /// Show it again every so many seconds, until interrupted
+    /// Repeat at this interval in seconds, until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub watch: Option<u64>,

@@ -23,9 +23,9 @@ use crate::{Effect, Failure, effect};
 pub struct Create {
     /// Its name.
     pub name: VolumeName,
-    /// Number of the user that its root directory belongs to.
+    /// Numeric user id of the owner of its root directory.
     pub owner: u32,
-    /// Number of the group that its root directory belongs to.
+    /// Numeric group id of its root directory.
     pub group: u32,
     /// Permissions of its root directory.
     pub mode: Permissions,
@@ -35,7 +35,7 @@ pub struct Create {
     pub parents: bool,
     /// An existing file system is success.
     pub exist_ok: bool,
-    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's.
+    /// A key of its own. Without one it inherits: plain, or encrypted with the parent's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeySettings>,
 }
@@ -47,7 +47,7 @@ pub struct Create {
 pub struct Permissions(u32);
 
 impl Permissions {
-    /// The bits, with those for set-uid, set-gid and sticky.
+    /// Returns the bits, with those for set-uid, set-gid and sticky.
     pub fn bits(self) -> u32 {
         self.0
     }
@@ -128,10 +128,10 @@ pub struct Arguments {
     /// Access over NFS: options of sharenfs, such as rw=192.0.2.0/24,no_root_squash [default: inherited]
     #[arg(long, value_name = "OPTIONS")]
     share: Option<String>,
-    /// User that its root directory belongs to, a number
+    /// Owner of its root directory, a numeric user id
     #[arg(long, value_name = "UID", default_value_t = 0)]
     owner: u32,
-    /// Group that its root directory belongs to, a number
+    /// Group of its root directory, a numeric group id
     #[arg(long, value_name = "GID", default_value_t = 0)]
     group: u32,
     /// Permissions of its root directory, in octal
@@ -140,7 +140,7 @@ pub struct Arguments {
     /// Limit of its space, with its snapshots and children
     #[arg(long, value_name = "SIZE")]
     quota: Option<String>,
-    /// Most that its own files may take
+    /// Limit of the space of its own files
     #[arg(long, value_name = "SIZE")]
     refquota: Option<String>,
     /// Space reserved for it, its snapshots and children
@@ -149,13 +149,13 @@ pub struct Arguments {
     /// Set aside for its own files
     #[arg(long, value_name = "SIZE")]
     refreservation: Option<String>,
-    /// Largest block of a file: a power of two from 512 to 16M [default: as its parent, or 128K]
+    /// Largest block of a file: a power of two from 512 to 16M [default: inherited, or 128K]
     #[arg(long, value_name = "SIZE")]
     record_size: Option<String>,
     /// on, off, lz4, zstd, zstd-1 to zstd-19, gzip, zle
     #[arg(long, value_name = "ALGORITHM")]
     compression: Option<String>,
-    /// on, off: whether reading a file changes its time of last access
+    /// on, off: whether a read of a file updates its access time
     #[arg(long, value_name = "MODE")]
     atime: Option<String>,
     /// standard, always, disabled

@@ -31,7 +31,7 @@ pub struct Destroy {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
     pub name: VolumeName,
-    /// Its snapshots too, and all that is below it: file systems, volumes, and their snapshots
+    /// Also its snapshots and all its children: file systems, volumes, and their snapshots
     #[arg(long, short)]
     pub recursive: bool,
     /// Even though it is shared, or in use: clients lose it, and its children are no longer exported

@@ -15,7 +15,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead filesystem inherit tank/home sharenfs",
 )]);
 
-/// Forget a property's own value, so that the parent's holds
+/// Remove a property's own value, so that the parent's is inherited
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemInherit")]
 #[command(after_help = EXAMPLES)]

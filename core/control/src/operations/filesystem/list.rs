@@ -6,7 +6,7 @@ use crate::operations::{Example, Examples, Route, look, schema_of};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem list tank --json")]);
 
 look! {
-    /// List the file systems of a pool: space, and how they are shared
+    /// List the file systems of a pool: space, and their shares
     #[command(
         visible_alias = "ls",
         after_help = EXAMPLES

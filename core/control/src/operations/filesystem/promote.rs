@@ -12,7 +12,8 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem promote tank/copy")
     .prepared_by(&["bulkhead filesystem clone tank/home@monday tank/copy"])]);
 
-/// Swap roles with the file system this one was cloned from, so that that one can be destroyed
+/// Swap roles with the file system that this one was cloned from, so that the origin can be
+/// destroyed
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemPromote")]
 #[command(after_help = EXAMPLES)]

@@ -47,7 +47,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs keys: tests/head/encryption.rs"),
 ]);
 
-/// Give an encrypted volume another key, also while it is in use; nothing is written again
+/// Change the key of an encrypted volume, even while it is in use; no data is rewritten
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -62,7 +62,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The request to change the key, which it may ask for; or the one to share the parent's again.
+    /// Returns the request to change the key, which it may prompt for; or the one to share the
+    /// parent's again.
     ///
     /// # Errors
     ///

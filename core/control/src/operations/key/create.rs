@@ -10,7 +10,7 @@ use crate::key::KeySettings;
 use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
-/// Make an encrypted parent: volumes that are made below it share its key
+/// Create an encrypted parent: volumes that are created below it share its key
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "KeyCreate")]
 pub struct Create {
@@ -40,7 +40,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs keys: tests/head/encryption.rs"),
 ]);
 
-/// Make an encrypted parent: volumes that are made below it share its key
+/// Create an encrypted parent: volumes that are created below it share its key
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -54,7 +54,7 @@ const EXAMPLES: Examples = Examples::of(&[
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The volume, or the pool for all keys that are missing and can be found
+    /// The volume, or the pool for all missing keys that can be found
     #[arg(value_name = "VOLUME|POOL", value_parser = dataset)]
     of: String,
     /// Use this location once: file:///PATH or 'command:PROGRAM ARGUMENT...'
@@ -69,7 +69,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Of a volume the request to load its key, which it may ask for; of a pool to load all.
+    /// Returns the request to load the key of a volume, which it may prompt for; or that to load
+    /// all keys of a pool.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use units::PoolName;
 use crate::Effect;
 use crate::operations::{Operation, WireOnly};
 
-/// Load every key that is missing and can be found.
+/// Load every missing key that can be found.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadAll;
 

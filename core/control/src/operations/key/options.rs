@@ -1,4 +1,4 @@
-//! Options about the key of a dataset.
+//! Options for the key of a dataset.
 
 use clap::Args;
 
@@ -19,7 +19,7 @@ pub struct NewKeyOptions {
     /// Read the key from the standard input now
     #[arg(long)]
     key_stdin: bool,
-    /// How laborious it is to guess a passphrase [default: 350000]
+    /// Number of iterations that protect a passphrase from guessing [default: 350000]
     #[arg(long, value_name = "COUNT")]
     key_iterations: Option<u64>,
 }

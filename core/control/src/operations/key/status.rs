@@ -15,7 +15,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume key status tank --json")
     .elsewhere("needs keys: tests/head/encryption.rs")]);
 
-/// Show which keys there are, which are missing, and where they are kept
+/// Show the keys, whether they are loaded, and their locations
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "KeyStatus")]
 pub struct Status {
@@ -39,7 +39,7 @@ impl Operation for Status {
     }
 }
 
-/// Show which keys there are, which are missing, and where they are kept
+/// Show the keys, whether they are loaded, and their locations
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -11,7 +11,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume key unload tank/vm0")
     .elsewhere("needs keys: tests/head/encryption.rs")]);
 
-/// Forget a loaded key; refused while a volume that it opens is in use
+/// Unload a key; refused while a volume that needs it is in use
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "KeyUnload")]
 #[command(after_help = EXAMPLES)]

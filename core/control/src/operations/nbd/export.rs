@@ -16,7 +16,7 @@ use crate::{Effect, Failure};
 /// Longest export name (the NBD protocol's limit on strings, in bytes).
 const EXPORT_NAME_BYTES_MAX: usize = 4096 / 16;
 
-/// Offer a volume; changes an export of the same name.
+/// Export a volume; changes an export of the same name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NbdExport")]
 pub struct Export {
@@ -52,7 +52,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead nbd export tank/vm0 --allow-certificate hypervisor1"),
 ]);
 
-/// Offer a volume over NBD; changes the export if there is one of that name
+/// Export a volume over NBD; changes the export if there is one of that name
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -27,7 +27,7 @@ pub struct Unexport {
     /// Only the export of this name
     #[arg(long)]
     pub name: Option<String>,
-    /// Even though clients are connected: their connections end
+    /// Even though clients are connected: their connections are closed
     #[arg(long)]
     #[serde(default)]
     pub in_use: bool,

@@ -24,10 +24,10 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 pub struct Add {
     /// The devices to add.
     pub groups: Vec<DeviceGroup>,
-    /// Also if the new groups survive less than those of the pool.
+    /// Even if the new groups have less redundancy than those of the pool.
     #[serde(default)]
     pub mismatched: bool,
-    /// Also if it carries the label of a pool that is not in use.
+    /// Even if it has the label of a pool that is not in use.
     #[serde(default)]
     pub overwrite: bool,
 }
@@ -54,10 +54,10 @@ impl Operation for Add {
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// Devices and group words, as in `pool create`
+    /// Devices and keywords of groups, as in `pool create`
     #[arg(required = true, value_name = "DEVICE")]
     devices: Vec<String>,
-    /// Yes, the new devices shall survive less than those of the pool
+    /// Allow new devices with less redundancy than those of the pool
     #[arg(long)]
     mismatched: bool,
     #[command(flatten)]

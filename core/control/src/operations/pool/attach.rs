@@ -14,15 +14,16 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Make a mirror of `existing` and `new`, or widen one.
+/// Mirror `existing` to `new`, or widen a mirror.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolAttach")]
 pub struct Attach {
-    /// Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`.
+    /// Device of the pool. A leg on one of several heads by its name in `pool status`, such as
+    /// `left:/dev/disk/by-id/x`.
     pub existing: PathBuf,
-    /// Device to add. A leg as `legs.toml` of each head names it.
+    /// Device to add. A leg by its name in `legs.toml` of each head.
     pub new: PathBuf,
-    /// Also if it carries the label of a pool that is not in use.
+    /// Even if it has the label of a pool that is not in use.
     #[serde(default)]
     pub overwrite: bool,
 }
@@ -56,7 +57,7 @@ const EXAMPLES: Examples = Examples::of(&[
 the leg-servers and the pool's server.",
 );
 
-/// Add a device to a mirror, or make a mirror of a single device
+/// Add a device to a mirror, or turn a single device into a mirror
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

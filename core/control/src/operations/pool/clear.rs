@@ -15,7 +15,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Forget errors and resume a suspended pool.
+/// Clear errors and resume a suspended pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolClear")]
 pub struct Clear {
@@ -56,7 +56,7 @@ const EXAMPLES: Examples = Examples::of(&[
 acknowledged data. Then the error names the confirmation for that.",
 );
 
-/// Forget device errors, and resume a suspended pool
+/// Clear device errors, and resume a suspended pool
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

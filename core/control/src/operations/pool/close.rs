@@ -17,7 +17,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool export tank
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolClose")]
 pub struct Close {
-    /// Even though clients are connected: their sessions end.
+    /// Even though clients are connected: their sessions are closed.
     #[serde(default)]
     pub in_use: bool,
 }
@@ -33,13 +33,13 @@ impl Operation for Close {
     }
 }
 
-/// Drain the sessions, close the pool cleanly, and end its server
+/// Drain the sessions, export the pool, and stop its server
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// Even though clients are connected: their sessions end
+    /// Even though clients are connected: their sessions are closed
     #[arg(long)]
     in_use: bool,
 }

@@ -8,7 +8,7 @@ use super::{DeviceGroup, grows};
 use crate::Effect;
 use crate::request::Properties;
 
-/// A pool to be made; performed by the command line itself, since no server has it yet.
+/// A pool to be created; performed by the command line itself, since no server has it yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolCreate {
     /// Its name.
@@ -17,7 +17,7 @@ pub struct PoolCreate {
     pub groups: Vec<DeviceGroup>,
     /// Its properties.
     pub properties: Properties,
-    /// Devices that carry another pool's old label may be overwritten.
+    /// Devices with another pool's old label may be overwritten.
     pub overwrite: bool,
 }
 

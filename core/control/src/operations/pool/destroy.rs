@@ -21,7 +21,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolDestroy")]
 pub struct Destroy {
-    /// Even though clients are connected: their sessions end.
+    /// Even though clients are connected: their sessions are closed.
     #[serde(default)]
     pub in_use: bool,
     /// Preview options.
@@ -57,7 +57,7 @@ impl Operation for Destroy {
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// Even though clients are connected: their sessions end
+    /// Even though clients are connected: their sessions are closed
     #[arg(long)]
     in_use: bool,
     #[command(flatten)]

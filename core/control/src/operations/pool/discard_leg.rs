@@ -15,7 +15,7 @@ use crate::{Effect, Failure, FailureKind};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolDiscardLeg")]
 pub struct DiscardLeg {
-    /// The leg, as `pool status` calls it.
+    /// The leg, by its name in `pool status`.
     pub leg: String,
 }
 
@@ -53,7 +53,7 @@ it first, on its own head. This command discards it: all its data is replaced by
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// The leg, as `pool status` calls it: HEAD:PATH
+    /// The leg, by its name in `pool status`: HEAD:PATH
     leg: String,
     /// The name of the pool once more: data that only this leg holds is lost
     #[arg(long, value_name = "POOL")]

@@ -55,10 +55,10 @@ With --json the counters themselves are printed, all of them since the pool was 
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
-    /// Show it again every so many seconds, until interrupted
+    /// Repeat at this interval in seconds, until interrupted
     #[arg(long, short, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: Option<u64>,
-    /// Show it so many times; every second if no interval is given
+    /// Number of repetitions; every second if no interval is given
     #[arg(long, short, value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     count: Option<u64>,
 }

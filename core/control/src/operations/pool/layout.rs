@@ -1,4 +1,4 @@
-//! The words that lay out a pool: `mirror A B mirror C D log mirror E F cache G spare H`.
+//! The words of a pool's layout: `mirror A B mirror C D log mirror E F cache G spare H`.
 
 use std::path::PathBuf;
 
@@ -133,13 +133,13 @@ pub(super) fn joining_here(path: Option<&PathBuf>) -> Vec<PathBuf> {
     here.into_iter().cloned().collect()
 }
 
-/// Whether it is how `pool status` calls a leg: the name of a head, and a path there.
+/// Returns whether it is the name of a leg in `pool status`: the name of a head, and a path there.
 pub fn is_leg(word: &str) -> bool {
     let parts = word.split_once(":/");
     parts.is_some_and(|(head, _)| !head.is_empty() && !head.contains('/'))
 }
 
-/// A device as a label will remember it: absolute. A name without a slash is a disk in /dev,
+/// Returns the path for a device's label: absolute. A name without a slash is a disk in /dev,
 /// unless there is such a file here.
 ///
 /// # Errors

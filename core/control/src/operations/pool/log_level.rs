@@ -27,13 +27,13 @@ zpool, pool_server. The filter lasts until the server ends; RUST_LOG sets that o
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolLogLevel")]
 pub struct LogLevel {
-    /// The new one; none: the present one is reported.
+    /// The new filter; none: the present one is reported.
     #[serde(default)]
     pub filter: Option<String>,
 }
 
 impl Operation for LogLevel {
-    /// A log at `trace` has names that clients use, and costs time.
+    /// A log at `trace` contains names that clients use, and reduces performance.
     fn effect(&self, _: &PoolName) -> Effect {
         match self.filter {
             None => Effect::Look,

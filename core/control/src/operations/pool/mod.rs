@@ -42,7 +42,7 @@ noun! {
     bare_wire_only { export::Export }
 }
 
-/// How the devices of one group work together.
+/// The redundancy of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupKind {
@@ -101,8 +101,8 @@ impl DeviceArguments {
 /// `--overwrite-old-labels`
 #[derive(Debug, Args)]
 struct OverwriteOption {
-    /// Overwrite devices that carry the label of an exported or destroyed pool, were spares, or
-    /// hold a file system or partitions
+    /// Overwrite devices that have the label of an exported or destroyed pool, were spares, or
+    /// contain a file system or partitions
     #[arg(long = "overwrite-old-labels")]
     overwrite: bool,
 }
@@ -121,7 +121,7 @@ fn joins(device: &Path, new: Option<&Path>, overwrite: bool) -> Effect {
     }
 }
 
-/// Whether it is a disk by its name: in `/dev`, or a leg.
+/// Returns whether its name is that of a disk: in `/dev`, or a leg.
 fn is_disk(path: &Path) -> bool {
     let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
     let is_in_dev = path.starts_with("/dev") && path.components().all(is_plain);

@@ -18,7 +18,8 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolOnline")]
 pub struct Online {
-    /// Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`.
+    /// Device of the pool. A leg on one of several heads by its name in `pool status`, such as
+    /// `left:/dev/disk/by-id/x`.
     pub device: PathBuf,
 }
 

@@ -18,11 +18,13 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolReplace")]
 pub struct Replace {
-    /// Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`.
+    /// Device of the pool. A leg on one of several heads by its name in `pool status`, such as
+    /// `left:/dev/disk/by-id/x`.
     pub old: PathBuf,
-    /// Its successor; none means that the same path holds a new disk. Of a leg as `legs.toml` of each head names it now.
+    /// Its replacement; none means that there is a new disk at the same path. A leg by its present name in `legs.toml`
+    /// of each head.
     pub new: Option<PathBuf>,
-    /// Also if it carries the label of a pool that is not in use.
+    /// Even if it has the label of a pool that is not in use.
     #[serde(default)]
     pub overwrite: bool,
 }
@@ -64,7 +66,7 @@ pub struct Arguments {
     pool: PoolName,
     /// A device of the pool; a leg as HEAD:PATH
     device: String,
-    /// Its successor; without it, a new disk is at the old path
+    /// Its replacement; without it, there must be a new disk at the old path
     new_device: Option<String>,
     #[command(flatten)]
     old_labels: OverwriteOption,

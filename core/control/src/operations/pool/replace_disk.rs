@@ -18,11 +18,11 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolReplaceDisk")]
 pub struct ReplaceDisk {
-    /// The bad one; none for the only one that is bad.
+    /// The bad disk; none selects the only bad one.
     pub device: Option<PathBuf>,
-    /// Its successor; none for an unused disk that fits.
+    /// Its replacement; none selects an unused disk that fits.
     pub with: Option<PathBuf>,
-    /// Also if it carries the label of a pool that is not in use.
+    /// Even if it has the label of a pool that is not in use.
     #[serde(default)]
     pub overwrite: bool,
     /// Perform it, and respond when the new disk is current; otherwise show the plan.
@@ -45,7 +45,7 @@ impl Operation for ReplaceDisk {
                 let named = with.as_ref().or(device.as_ref());
                 joins(named.unwrap_or(&whole), with.as_deref(), *overwrite)
             }
-            // It is opened to say whether it could.
+            // It is opened to check whether it could be used.
             false if !with.as_deref().is_none_or(is_disk) => Effect::Govern,
             false => Effect::Look,
         }
@@ -87,7 +87,7 @@ head, the filling goes on by itself; the same command waits for its end.",
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// The disk to replace [default: the one that is bad]
+    /// The disk to replace [default: the bad one]
     device: Option<String>,
     /// The new disk [default: the smallest unused one that is blank and large enough, else a spare]
     #[arg(long, value_name = "DISK")]
@@ -95,8 +95,8 @@ pub struct Arguments {
     /// Perform it, and wait until the new disk is current
     #[arg(long)]
     yes: bool,
-    /// Overwrite a disk that carries the label of an exported or destroyed pool, was a spare, or
-    /// holds a file system or partitions
+    /// Overwrite a disk that has the label of an exported or destroyed pool, was a spare, or
+    /// contains a file system or partitions
     #[arg(long)]
     overwrite_old_labels: bool,
 }

@@ -86,7 +86,7 @@ pub struct Arguments {
     /// Stop for good
     #[arg(long, conflicts_with = "wait")]
     stop: bool,
-    /// Return when it has ended, and show the progress
+    /// Return when it is complete, and show the progress
     #[arg(long)]
     wait: bool,
     /// Scrub automatically from now on: `monthly`, `weekly on sunday at 02:00` (UTC); `none`
@@ -96,7 +96,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The pool, and the request for a scrub or for a schedule of scrubs.
+    /// Returns the pool, and the request for a scrub or for a schedule of scrubs.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ const EXAMPLES: Examples = Examples::of(&[
 pair the addresses stand in the appliance file, and `bulkhead appliance apply` tells the running servers.",
 );
 
-/// Serve a pool at another address, too, for as long as its server runs
+/// Serve a pool at a further address, as long as its server runs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

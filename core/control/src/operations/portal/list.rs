@@ -7,7 +7,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead portal list tank
     .elsewhere("needs a server: tests/cluster/portals.rs")]);
 
 look! {
-    /// List where pools are served, with the number of clients that came in there
+    /// List the portals of pools, with the number of clients of each
     #[command(
         visible_alias = "ls",
         after_help = EXAMPLES

@@ -63,7 +63,7 @@ impl Listed {
     }
 }
 
-/// A change after which clients may be served no more.
+/// A change that can disconnect clients.
 #[derive(Debug, Args)]
 struct Change {
     #[command(flatten)]

@@ -17,11 +17,11 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalRemove")]
 pub struct Remove {
-    /// Where, by the protocol. Groups are left out.
+    /// The addresses, by protocol. Groups are omitted.
     #[serde(flatten)]
     #[schemars(with = "PlacesOfNames")]
     pub places: Places,
-    /// Even though clients came in by them: their sessions end.
+    /// Even though clients are connected through them: their sessions are closed.
     #[serde(default)]
     pub in_use: bool,
 }

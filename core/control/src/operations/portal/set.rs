@@ -10,7 +10,7 @@ use super::Change;
 use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
-/// Listen here, and nowhere else. Addresses may come later, with a takeover.
+/// Listen at exactly these addresses. Some may become available later, with a takeover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalSet")]
 pub struct Set {

@@ -56,7 +56,7 @@ pub struct Arguments {
     /// fewer
     #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().newest)]
     keep: u32,
-    /// Of so many last days on which some arrived, the first one stays as well
+    /// Also retain the first snapshot of each of this number of last days with a replication
     #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().days)]
     keep_days: u32,
     /// Also file systems, not only volumes. For a sender that is trusted with this host: ZFS validates little of the

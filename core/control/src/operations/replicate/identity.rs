@@ -22,7 +22,7 @@ impl Operation for Identity {
     }
 }
 
-/// Print the fingerprint by which other pools know this one; make its key if it has none
+/// Print the fingerprint by which other pools identify this one; creates its key if it has none
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

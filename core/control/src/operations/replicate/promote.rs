@@ -29,7 +29,7 @@ const EXAMPLES: Examples = Examples::of(&[
 pub struct Promote {
     /// The copy, or the dataset above copies
     pub dataset: VolumeName,
-    /// Yes, the originals are served nowhere, and never will be again
+    /// Confirm that the originals are served nowhere, and never will be again
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub original_is_lost: bool,

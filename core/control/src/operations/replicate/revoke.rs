@@ -12,7 +12,7 @@ use crate::operations::{
 use crate::replication::Fingerprint;
 use crate::{Effect, Failure};
 
-/// Do not let a pool replicate into this one any more.
+/// Stop accepting replication from a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ReplicateRevoke")]
 pub struct Revoke {
@@ -33,7 +33,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 )
 .elsewhere("needs two servers: tests/head/replication.rs")]);
 
-/// Do not let another pool replicate into this one any more
+/// Stop accepting replication from another pool
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

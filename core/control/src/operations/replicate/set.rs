@@ -56,10 +56,10 @@ pub struct Arguments {
     /// Pause between two runs, such as 30s, 15m, 4h, 1d [default: only on request]
     #[arg(long, value_name = "TIME", value_parser = duration_s)]
     every: Option<u64>,
-    /// Snapshots of replication to keep on each side
+    /// Number of replicated snapshots to retain on each side
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
     keep: u32,
-    /// Encrypted volumes stay encrypted on the way and there: the receiver needs no key
+    /// Encrypted volumes stay encrypted in transit and at the receiver, which needs no key
     #[arg(long)]
     raw: bool,
     /// Encrypted volumes leave this pool decrypted: the receiver stores them like any volume

@@ -5,7 +5,7 @@ use units::PoolName;
 use crate::Effect;
 use crate::operations::{Operation, Urgency, WireOnly};
 
-/// Is it alive, and which pool is it.
+/// Check that the server responds, and return its pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Ping;
 

@@ -5,7 +5,7 @@ use units::PoolName;
 use crate::Effect;
 use crate::operations::{Operation, WireOnly};
 
-/// Read the exports again, as SIGHUP does.
+/// Reload the exports, as on SIGHUP.
 #[derive(Clone, Copy, Debug)]
 pub struct Reload;
 

@@ -16,7 +16,7 @@ noun! {
     }
 }
 
-/// The pool that all of them are in.
+/// Returns the pool of all of them.
 fn pool_of(names: &[SnapshotName]) -> Result<PoolSelector, Failure> {
     one_pool(names.iter().map(|name| name.volume().pool()))
 }

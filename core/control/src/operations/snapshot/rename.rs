@@ -15,7 +15,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead snapshot rename tank/vm0@monday before-upgrade",
 )]);
 
-/// Give a snapshot another name; its clones, and clients of the volume, notice nothing
+/// Rename a snapshot; its clones, and clients of the volume, notice nothing
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SnapshotRename")]
 pub struct Rename {
@@ -32,7 +32,7 @@ impl Operation for Rename {
     }
 }
 
-/// Give a snapshot another name; its clones, and clients of the volume, notice nothing
+/// Rename a snapshot; its clones, and clients of the volume, notice nothing
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -54,7 +54,7 @@ impl Verb for Rename {
     .body(r#"{"to": "tank/vm0@before-upgrade"}"#)
     .with(&[("from", Source::Snapshot)])];
 
-    /// The new name may be written as stock ZFS wants it, too, with the volume in front.
+    /// The new name may also be in the form of stock ZFS, with the volume before it.
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments {
             snapshot: from,

@@ -49,7 +49,7 @@ pub struct Arguments {
     target: WhichTarget,
     #[command(flatten)]
     who: WhoOptions,
-    /// Where everyone is let in: only those that are named from now on
+    /// If all clients are allowed: only those that are named from now on
     #[arg(long, conflicts_with = "everyone")]
     instead_of_everyone: bool,
 }

@@ -12,7 +12,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure, Secret};
 
-/// Ask initiators for a name and a secret.
+/// Require a name and a secret from initiators.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetChapSet")]
 pub struct ChapSet {
@@ -22,7 +22,7 @@ pub struct ChapSet {
     pub user: String,
     /// Its secret.
     pub secret: Secret,
-    /// The initiators that may use it, by name; none means any. It replaces those named before.
+    /// The initiators that may use it, by name; none means any. Replaces the previous list.
     #[serde(default)]
     pub initiators: Vec<IscsiName>,
 }
@@ -51,7 +51,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret"),
 ]);
 
-/// Ask initiators for a user name and a secret; the secret is never an argument
+/// Require a user name and a secret from initiators; the secret is never an argument
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -59,7 +59,7 @@ pub struct Arguments {
     target: WhichTarget,
     #[command(flatten)]
     chap: ChapOptions,
-    /// The initiator that may use it, by name, and no other; may be repeated. Without it any initiator may, under any name
+    /// The only initiator that may use it, by name; may be repeated. Without it any initiator may, under any name
     #[arg(long = "initiator", value_name = "IQN")]
     initiators: Vec<IscsiName>,
 }

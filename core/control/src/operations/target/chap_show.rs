@@ -36,7 +36,7 @@ impl Operation for ChapShow {
     }
 }
 
-/// Show the users, without their secrets, and whether the target proves itself
+/// Show the users, without their secrets, and whether the target authenticates itself
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

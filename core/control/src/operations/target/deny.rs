@@ -15,7 +15,7 @@ const EXAMPLES: Examples =
             .prepared_by(&["bulkhead target allow iqn.2026-01.org.example:tank --everyone"]),
     ]);
 
-/// Take from the access rule of a target. Sessions that it covered end.
+/// Remove entries from the access rule of a target. Sessions that are no longer allowed are closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetDeny")]
 pub struct Deny {

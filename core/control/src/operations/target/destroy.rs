@@ -24,7 +24,7 @@ const EXAMPLES: Examples = Examples::of(&[
 pub struct Destroy {
     /// Which.
     pub name: IscsiName,
-    /// Even though initiators are connected: their sessions end.
+    /// Even though initiators are connected: their sessions are closed.
     #[serde(default)]
     pub in_use: bool,
     /// Even though volumes are mapped in it.
@@ -62,7 +62,7 @@ impl Operation for Destroy {
     }
 }
 
-/// Remove a target with its access rules and secrets; its volumes stay, and are no longer shown in it
+/// Remove a target with its access rules and secrets; its volumes remain, and are no longer exported by it
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "rm",
@@ -71,7 +71,7 @@ impl Operation for Destroy {
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
-    /// Even though initiators are connected: their sessions end
+    /// Even though initiators are connected: their sessions are closed
     #[arg(long)]
     in_use: bool,
     /// Even though volumes are mapped in it: initiators lose them

@@ -16,7 +16,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead target map iqn.2026-01.org.example:tank tank/iso --lun 7 --read-only"),
 ]);
 
-/// Show a volume in a target as a logical unit
+/// Map a volume in a target as a logical unit
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "TargetMap")]
 #[command(after_help = EXAMPLES)]

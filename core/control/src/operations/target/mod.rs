@@ -1,4 +1,4 @@
-//! iSCSI targets: which volumes they show, and to whom.
+//! iSCSI targets: their volumes, and the initiators that may use them.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ noun! {
         discovery::Discovery(DiscoveryRequest, DiscoveryCommand)
     }
     groups {
-        /// Secrets that initiators (and the target) prove to know
+        /// Secrets by which initiators (and the target) authenticate
         Chap(ChapCommand) {
             chap_set::ChapSet as "set",
             mutual_set::MutualSet as "mutual",
@@ -33,7 +33,7 @@ noun! {
     }
 }
 
-/// A target and, if need be, its pool.
+/// A target and, if necessary, its pool.
 #[derive(Debug, Args)]
 struct WhichTarget {
     /// The target's name, such as iqn.2026-01.org.example:tank
@@ -60,7 +60,7 @@ pub struct Who {
     /// Any client that reaches a portal.
     #[serde(default)]
     pub everyone: bool,
-    /// Where everyone is let in: these instead.
+    /// If all clients are allowed: these instead.
     #[serde(default)]
     pub instead_of_everyone: bool,
 }
@@ -91,7 +91,7 @@ impl From<WhoOptions> for Who {
     }
 }
 
-/// A user and where its secret comes from: a file, the standard input, or a prompt.
+/// A user and the source of its secret: a file, the standard input, or a prompt.
 #[derive(Debug, Args)]
 struct ChapOptions {
     /// User name

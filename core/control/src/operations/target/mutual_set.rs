@@ -45,7 +45,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .prepared_by(&["bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret"]),
 ]);
 
-/// Prove the target to initiators that ask (mutual CHAP)
+/// Authenticate the target to initiators that require it (mutual CHAP)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

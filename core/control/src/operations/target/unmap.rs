@@ -17,7 +17,7 @@ const EXAMPLES: Examples =
             .prepared_by(&["bulkhead target map iqn.2026-01.org.example:tank tank/vm0"]),
     ]);
 
-/// Take a volume out of a target
+/// Remove a volume from a target
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "TargetUnmap")]
 #[command(after_help = EXAMPLES)]
@@ -27,7 +27,7 @@ pub struct Unmap {
     pub name: IscsiName,
     /// The volume
     pub volume: VolumeName,
-    /// Even though initiators are connected: the unit vanishes under them
+    /// Even though initiators are connected: they lose the unit
     #[arg(long)]
     #[serde(default)]
     pub in_use: bool,

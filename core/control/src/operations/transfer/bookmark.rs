@@ -7,7 +7,7 @@ use units::{PoolName, SnapshotName};
 use crate::Effect;
 use crate::operations::{Operation, Turn, WireOnly};
 
-/// Keep a bookmark of a snapshot, to send from when it is destroyed.
+/// Create a bookmark of a snapshot, as the start of a send after the snapshot is destroyed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TransferBookmark")]
 pub struct Bookmark {

@@ -1,5 +1,5 @@
-//! Streams of snapshots: sent and received. On the command line they are verbs of `snapshot`, which make one of these
-//! requests of their options, and give the stream a descriptor.
+//! Streams of snapshots: sent and received. On the command line they are verbs of `snapshot`, which build one of these
+//! requests from their options, and pass a descriptor for the stream.
 
 use super::noun;
 

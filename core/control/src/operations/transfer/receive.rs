@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 use crate::Effect;
 use crate::operations::{Operation, Turn, WireOnly};
 
-/// Receive the stream that the descriptor holds. It lasts as long as the other side likes.
+/// Receive the stream of the passed descriptor. Its duration depends on the sender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TransferReceive")]
 pub struct Receive {

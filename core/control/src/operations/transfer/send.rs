@@ -8,13 +8,13 @@ use crate::Effect;
 use crate::operations::{Operation, Turn, WireOnly};
 use crate::transfer::SendWhat;
 
-/// Write the stream of a snapshot to the descriptor that comes with the request. It lasts as long as the other side likes.
+/// Write the stream of a snapshot to the passed descriptor. Its duration depends on the receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TransferSend")]
 pub struct Send {
     /// The stream to send.
     pub what: SendWhat,
-    /// Only say how much it would be.
+    /// Only estimate the size.
     #[serde(default)]
     pub estimate: bool,
 }

@@ -34,9 +34,9 @@ pub struct Create {
     pub properties: Properties,
     /// Make missing parents.
     pub parents: bool,
-    /// An existing volume of the same size is success.
+    /// Succeed if a volume of the same size exists.
     pub exist_ok: bool,
-    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's.
+    /// A key of its own. Without one it inherits: plain, or encrypted with the parent's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeySettings>,
 }
@@ -111,7 +111,7 @@ pub struct Arguments {
     /// Make missing parents
     #[arg(long, short)]
     parents: bool,
-    /// An existing volume of the same size is success
+    /// Succeed if a volume of the same size exists
     #[arg(long)]
     exist_ok: bool,
     /// Encryption with a key of its own.

@@ -37,7 +37,7 @@ pub struct Destroy {
     /// Its snapshots too
     #[arg(long, short)]
     pub recursive: bool,
-    /// Even though it is exported, or in use: end its exports first
+    /// Even though it is exported, or in use: its exports are removed first
     #[arg(long, visible_alias = "in-use")]
     pub exported: bool,
     /// Preview options.

@@ -42,7 +42,7 @@ pub struct Freeze {
     /// The volumes, all of one pool; each is exported
     #[arg(id = "volumes", value_name = "VOLUMES", required = true)]
     pub names: Vec<VolumeName>,
-    /// Let writes continue after this time, at most 60s, such as 30s
+    /// Time after which writes continue, at most 60s, such as 30s
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = duration_s)]
     #[serde(default = "seconds_default")]
     pub seconds: u64,
@@ -54,7 +54,7 @@ fn seconds_default() -> u64 {
 }
 
 impl Freeze {
-    /// How long it lasts.
+    /// Returns its duration.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples =
     Examples::of(&[Example::of("bulkhead volume inherit tank/vm0 compression")]);
 
-/// Forget a property's own value, so that the parent's holds
+/// Remove a property's own value, so that the parent's is inherited
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeInherit")]
 #[command(after_help = EXAMPLES)]

@@ -12,7 +12,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume promote tank/copy")
     .prepared_by(&["bulkhead snapshot clone tank/vm0@monday tank/copy"])]);
 
-/// Swap roles with the volume this one was cloned from, so that that one can be destroyed
+/// Swap roles with the volume that this one was cloned from, so that the origin can be destroyed
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumePromote")]
 #[command(after_help = EXAMPLES)]

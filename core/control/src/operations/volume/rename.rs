@@ -12,7 +12,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples =
     Examples::of(&[Example::of("bulkhead volume rename tank/vm0 tank/mail")]);
 
-/// Give a volume another name in its pool; exports and identity stay
+/// Rename a volume within its pool; exports and identity are retained
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeRename")]
 #[command(after_help = EXAMPLES)]

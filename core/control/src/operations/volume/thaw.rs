@@ -21,7 +21,7 @@ server ended. Then clients wrote meanwhile, and a copy may not be consistent. Al
 thawed in any case.",
 );
 
-/// Let writes to frozen volumes continue; fails if they were not frozen up to now
+/// Resume writes to frozen volumes; fails if they did not stay frozen until now
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeThaw")]
 #[command(after_help = EXAMPLES)]

@@ -15,7 +15,7 @@ use crate::{Effect, Failure};
 pub struct Set {
     /// Of which volumes.
     pub of: String,
-    /// When, and how many are kept; none to leave these volumes out.
+    /// When, and how many are retained; none excludes these volumes.
     pub rules: Vec<Rule>,
     /// Skip the snapshot of a dataset without changes.
     #[serde(default)]
@@ -58,16 +58,16 @@ pub struct Arguments {
     /// Rules in words: `every 15m keep 8`, `daily at 03:00 keep 7`, `weekly on sunday keep 4`
     #[arg(value_name = "RULE")]
     rules: Vec<Rule>,
-    /// One each hour, so many are kept
+    /// Number of hourly snapshots to keep
     #[arg(long, value_name = "KEEP")]
     hourly: Option<u32>,
-    /// One each day, so many are kept
+    /// Number of daily snapshots to keep
     #[arg(long, value_name = "KEEP")]
     daily: Option<u32>,
-    /// One each sunday, so many are kept
+    /// Number of weekly snapshots to keep, each from a sunday
     #[arg(long, value_name = "KEEP")]
     weekly: Option<u32>,
-    /// One on the first of each month, so many are kept
+    /// Number of monthly snapshots to keep, each from the first
     #[arg(long, value_name = "KEEP")]
     monthly: Option<u32>,
     /// Time of the day of --daily, --weekly and --monthly, in UTC [default: 00:00]
@@ -76,7 +76,7 @@ pub struct Arguments {
     /// No snapshots here, whatever the schedule of a parent is
     #[arg(long, conflicts_with_all = ["rules", "hourly", "daily", "weekly", "monthly"])]
     none: bool,
-    /// No snapshot of a volume that was not written to since its last one
+    /// Skip the snapshot of a volume without changes since its last one
     #[arg(long)]
     skip_unchanged: bool,
 }

@@ -17,7 +17,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead target discovery clear tank --all"),
 ]);
 
-/// Forget users and secrets; without any user everybody may ask.
+/// Remove users and secrets; without any user every initiator may perform discovery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DiscoveryChapClear")]
 pub struct ChapClear {

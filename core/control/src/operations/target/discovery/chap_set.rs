@@ -12,7 +12,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure, Secret};
 
-/// Ask initiators for a name and a secret.
+/// Require a name and a secret for discovery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DiscoveryChapSet")]
 pub struct ChapSet {

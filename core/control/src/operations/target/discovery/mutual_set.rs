@@ -36,7 +36,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead target discovery set tank --user finder --secret-file /root/finder.secret",
 ])]);
 
-/// Prove the server to initiators that ask (mutual CHAP)
+/// Authenticate the server to initiators that require it (mutual CHAP)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -19,7 +19,7 @@ pub struct Begin {
     /// One of its snapshots; none means the volume itself, which no client may use then.
     #[serde(default)]
     pub snapshot: Option<SnapshotName>,
-    /// Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
+    /// Whether it is writable; of a snapshot a clone is written to, and destroyed at the end.
     #[serde(default)]
     pub writable: bool,
     /// A file with a lock next to it; the rescue is ended when no process holds that lock any more.
