@@ -17,7 +17,7 @@ use rcgen::{
 };
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-/// Lengths of a common name (RFC 5280, upper bounds).
+/// Longest common name, in characters (RFC 5280, upper bounds).
 const COMMON_NAME_MAX: usize = 64;
 
 /// The purpose of a certificate.

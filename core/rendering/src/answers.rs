@@ -105,7 +105,7 @@ pub fn answers_after(before: &[Answer], now: &[Answer], json: bool) -> String {
     tables.map(|table| table + "\n").collect()
 }
 
-/// Lists of one kind as one list, so that they are one table.
+/// Merges lists of one kind into one list, so that they are one table.
 fn joined(answers: &[Answer]) -> Vec<Answer> {
     let mut all: Vec<Answer> = Vec::new();
     for one in answers {
@@ -158,7 +158,7 @@ pub fn failure(failure: &Failure, json: bool) -> String {
     text
 }
 
-/// Several names that were destroyed, or would be, follow the sentence, one a line.
+/// Several destroyed names, or those of a preview, follow the sentence, one per line.
 fn done_text(done: &Done) -> String {
     let mut text = format!("{}\n", done.message);
     if done.destroyed.len() > 1 {
@@ -312,7 +312,7 @@ fn frozen_times(frozen: &FrozenView) -> String {
     )
 }
 
-/// Whether nothing of the pool is known but its name.
+/// Returns whether only the pool's name is known.
 fn is_unknown(pool: &PoolStatus) -> bool {
     pool.devices.is_empty()
 }

@@ -96,7 +96,7 @@ pub fn checked(view: &CheckView) -> String {
     text
 }
 
-/// How a file system is shared, and where that is set.
+/// Returns how a file system is shared, and where that is set.
 pub fn share(share: &ShareView) -> String {
     match &share.from {
         Some(from) => format!("{} (as {from})", share.value),
@@ -104,7 +104,7 @@ pub fn share(share: &ShareView) -> String {
     }
 }
 
-/// Where the space goes, a line a dataset.
+/// Renders the use of space, a line per dataset.
 pub fn space_list(spaces: &[SpaceView]) -> String {
     let headings = [
         "NAME",
@@ -177,7 +177,7 @@ pub fn pool_space(pool: &PoolStatus, text: &mut String) {
     }
 }
 
-/// The same of one volume, a line a figure.
+/// The same for one volume, a line per value.
 pub fn space_lines(space: &SpaceView, line: &mut dyn FnMut(&str, String)) {
     line("data:", bytes(space.by_data));
     line("snapshots:", bytes(space.by_snapshots));

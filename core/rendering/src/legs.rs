@@ -8,7 +8,7 @@ use control::words::bytes;
 
 use crate::table::Table;
 
-/// A line about the record, and a table of the legs.
+/// Renders a line about the record, and a table of the legs.
 pub fn legs(view: &LegsView) -> String {
     let mut text = String::new();
     let named = |answers: bool| {
@@ -46,7 +46,7 @@ pub fn legs(view: &LegsView) -> String {
     text
 }
 
-/// A member by its name. The witness that goes still has a vote.
+/// Returns a member's name. A witness whose removal is pending still has a vote.
 fn called(member: &LegMemberView) -> String {
     match member.is_leaving {
         true => format!("{} (leaving)", member.name),

@@ -10,12 +10,13 @@ const HEADINGS: [&str; 12] = [
     "DEVICE", ">ALLOC", ">FREE", ">OPS R", ">OPS W", ">BW R", ">BW W", ">QUEUE", ">WAIT R",
     ">WAIT W", ">P99 R", ">P99 W",
 ];
-/// How many of them fit a narrow terminal.
+/// Number of columns that fit a narrow terminal.
 const NARROW: usize = 8;
 
 const SECOND_NS: f64 = 1e9;
 
-/// The table of `now`: since `before` if that is of the same counting, else since the pool was opened.
+/// Renders the table of `now`: since `before` if the counters were not reset in between, else since the pool was
+/// opened.
 pub fn table(before: Option<&PoolLoad>, now: &PoolLoad) -> String {
     shown(before, now, wrap::columns())
 }
@@ -77,7 +78,7 @@ fn rendered<const N: usize>(headings: &[&str], rows: impl Iterator<Item = [Strin
     table.render()
 }
 
-/// Whether both are of one counting: of one process, and nothing went back.
+/// Returns whether both are from the same process, without a reset in between.
 fn goes_on(before: &PoolLoad, now: &PoolLoad) -> bool {
     let (old, new) = (&before.whole, &now.whole);
     before.pid == now.pid

@@ -24,7 +24,7 @@ impl Printer {
         self.json
     }
 
-    /// Prints `text` as it is. A reader that went away (`| head`) is no failure.
+    /// Prints `text` unchanged. A reader that has exited (`| head`) is no failure.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         self.is_read(text).map(drop)
     }

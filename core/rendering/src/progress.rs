@@ -1,5 +1,5 @@
-//! How far a long command is, on the standard error: one line that changes, on a terminal; a line
-//! from time to time, in a log.
+//! Shows the progress of a long command on the standard error: one line that is updated, on a
+//! terminal; a line from time to time, in a log.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub struct ProgressBar {
 }
 
 impl ProgressBar {
-    /// Nothing is shown yet; nothing ever if `is_silent`.
+    /// Starts with no output; never prints if `is_silent`.
     pub fn new(is_silent: bool) -> Self {
         Self {
             is_silent,

@@ -38,7 +38,7 @@ const SIZES: [&str; 28] = [
     "written",
     "dedup_table_quota",
 ];
-/// Bytes again; 0 means that there is none.
+/// Bytes as well; 0 means none.
 const LIMITS: [&str; 4] = ["quota", "refquota", "reservation", "refreservation"];
 
 /// Renders the `value` of `name`.

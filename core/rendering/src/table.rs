@@ -23,7 +23,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these column headings; one that starts with `>` is aligned to the right.
+    /// Creates a table with these column headings; one that starts with `>` is aligned to the
+    /// right.
     pub fn new(headings: &[&str]) -> Self {
         let right = headings.iter().map(|h| h.starts_with('>')).collect();
         let headings = headings
@@ -40,7 +41,7 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// The text, a line a row, without trailing blanks.
+    /// Returns the text, a line per row, without trailing blanks.
     pub fn render(&self) -> String {
         let columns = self.right.len();
         let width = |column: usize| {

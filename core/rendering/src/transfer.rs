@@ -120,7 +120,7 @@ fn state(one: &ReplicatedView) -> String {
     }
 }
 
-/// A duration in the largest unit that leaves no doubt.
+/// Formats a duration in the largest unit without ambiguity.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),

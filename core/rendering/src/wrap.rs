@@ -1,14 +1,15 @@
 //! Wraps long sentences to the width of the terminal. Text between backticks is a command: it is copied, and so never
 //! broken.
 
-/// Columns of a terminal that does not say how many it has.
+/// Width of a terminal that does not report one.
 const COLUMNS_DEFAULT: usize = 80;
 /// A reported width below this is ignored: lines of single words are unreadable.
 const COLUMNS_MIN: usize = 40;
-/// Columns that the names of lines take.
+/// Width of the column of names.
 const MARGIN: usize = 10;
 
-/// Columns of the terminal that is printed to. Where there is none, `grep` finds whole sentences.
+/// Returns the width of the output's terminal. Without one there is no wrapping, so that `grep`
+/// finds whole sentences.
 pub fn columns() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Err(_) => usize::MAX,

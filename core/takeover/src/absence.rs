@@ -10,15 +10,15 @@ use crate::proof::Peer;
 /// Pacemaker's records of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Records {
-    /// There is a sign of life: it is seen, or its controller is.
+    /// It shows activity: it is a member, or its controller is.
     pub is_seen: bool,
-    /// It has left, or was made to, and is not expected.
+    /// It has left, or was removed, and is not expected.
     pub is_down: bool,
     /// Operations of its last membership are on record.
     pub has_operations: bool,
-    /// A power-off of it succeeded, at whatever time.
+    /// A fence of it succeeded, at any time.
     pub has_been_fenced: bool,
-    /// The last of these operations on the pool found or left no process that has it.
+    /// The last of these operations on the pool proved that no process has it.
     pub has_stopped: bool,
 }
 
@@ -37,7 +37,8 @@ impl Records {
         }
     }
 
-    /// Whether the record may be about to be erased: a fence counts before that is done.
+    /// Returns whether the record may be about to be erased: a fence is reported before that is
+    /// done.
     pub const fn may_be_settling(self) -> bool {
         !self.is_seen && self.is_down && self.has_been_fenced && self.has_operations
     }

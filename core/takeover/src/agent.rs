@@ -37,7 +37,7 @@ pub enum Server {
     Starting,
     /// It serves.
     Serving,
-    /// It is letting go of the pool.
+    /// It is draining or exporting the pool.
     Stopping,
     /// It runs and does not respond.
     Silent,
@@ -46,11 +46,11 @@ pub enum Server {
 /// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask the server how it is, within a second. Yields [`Event::Server`].
+    /// Query the server's state, within a second. Yields [`Event::Server`].
     AskServer,
     /// Read the labels of the pool's devices. Yields [`Event::Label`].
     ReadLabel,
-    /// Ask the cluster about a host. Yields [`Event::Peer`].
+    /// Query the cluster's state of a host. Yields [`Event::Peer`].
     AskCluster {
         /// The host that the label names.
         host_name: String,
@@ -67,9 +67,9 @@ pub enum Action {
     /// Have the server flush its memory, within a bound of its own. Yields [`Event::Settled`] or
     /// [`Event::Failed`].
     Settle,
-    /// Take the pool's addresses away. Yields [`Event::Withdrawn`] or [`Event::Failed`].
+    /// Remove the pool's addresses. Yields [`Event::Withdrawn`] or [`Event::Failed`].
     WithdrawAddresses,
-    /// Have the server drain, export and end, and wait for its end. Yields [`Event::Ended`] or
+    /// Have the server drain, export and exit, and wait for its exit. Yields [`Event::Ended`] or
     /// [`Event::Failed`].
     Export,
     /// Kill the server and wait until its process is gone. Yields [`Event::Ended`] or
@@ -129,7 +129,7 @@ pub enum Event {
     Ended,
     /// Nothing of this head can reach the disks any more.
     Released,
-    /// The action failed, or took longer than it may.
+    /// The action failed, or timed out.
     Failed(String),
 }
 
@@ -183,7 +183,7 @@ enum Addresses {
     NotYet,
 }
 
-/// One operation of the agent under way.
+/// An operation of the agent in progress.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pool: PoolName,
@@ -192,7 +192,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Begins an operation; the first action is always the question to the server.
+    /// Begins an operation; the first action is always the query of the server.
     pub const fn begin(pool: PoolName, operation: Operation) -> (Self, Action) {
         let agent = Self {
             pool,
@@ -237,7 +237,7 @@ impl Agent {
             (State::AwaitingClaim, Event::Failed(why)) => {
                 (State::KillingFailed { why }, Action::Kill)
             }
-            // Its clients must not wait for it. A stop follows, for which a failure here counts.
+            // Its clients must not wait for it. A stop follows, and a failure there is reported.
             (State::AwaitingServing { .. }, Event::Failed(why)) => {
                 (State::WithdrawingFailed { why }, Action::WithdrawAddresses)
             }
@@ -258,7 +258,7 @@ impl Agent {
                 Operation::Monitor => answer(Verdict::NotRunning),
                 Operation::Start | Operation::Stop => answer(Verdict::Success),
             },
-            // Two heads with one address: as bad for clients as a pool that does not stop.
+            // Two heads with one address: as harmful for clients as a pool that does not stop.
             (
                 State::KillingSilent
                 | State::ReadingLabel
@@ -339,7 +339,7 @@ const fn withdraw(server: Server) -> (State, Action) {
     (State::Withdrawing { server }, Action::WithdrawAddresses)
 }
 
-/// No client gets here any more; the server can go.
+/// No client can connect here any more; the server can exit.
 fn withdrawn(server: Server) -> (State, Action) {
     match server {
         Server::Absent => release(),
@@ -372,7 +372,7 @@ mod tests {
         "tank".parse().expect("a good name")
     }
 
-    /// Feeds events and returns all actions, the first question included.
+    /// Feeds events and returns all actions, including the first query.
     fn play(operation: Operation, events: &[Event]) -> Vec<Action> {
         let (mut agent, first) = Agent::begin(pool(), operation);
         let rest = events.iter().map(|event| agent.next(event.clone()));
@@ -475,7 +475,7 @@ mod tests {
             assert_eq!(actions[..5], expected);
             assert!(matches!(last(&actions), Verdict::Failure(_)));
         }
-        // Found in the middle of a start that was cut off, perhaps with addresses.
+        // Found during an interrupted start, perhaps with addresses.
         let starting = Event::Server(Server::Starting);
         let actions = play(
             Operation::Start,
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(last(&actions), Verdict::Success);
     }
 
-    /// A server that is gone, by itself or killed or in good order, may have left requests in the kernel.
+    /// A server that has exited, crashed or was killed may have left requests in the kernel.
     #[test]
     fn a_pool_that_the_kernel_still_writes_to_is_neither_stopped_nor_not_running() {
         let gone = [Event::Server(Server::Absent), Event::Withdrawn];
@@ -608,7 +608,7 @@ mod tests {
         }
     }
 
-    /// Any event that can come of an action.
+    /// Returns any event that can result from an action.
     fn some_event(random: &mut fastrand::Rng, action: &Action) -> Event {
         let servers = [
             Server::Absent,

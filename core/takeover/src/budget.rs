@@ -1,6 +1,5 @@
-//! The time budget of a takeover: the constants that decide how long clients pause when a disk, a cable, a process or a head
-//! fails, and which of them must be shorter than which.
-//!
+//! The time budget of a takeover: the constants that determine how long clients are paused when a disk, a cable, a
+//! process or a head fails, and which of them must be shorter than which.
 //! The time-outs that an administrator can set (`[timeouts]`, with their profiles) are in `core/appliance/src/timeouts.rs`; a
 //! test there compares each profile with this table. The assertions at the end stop the build where an inequality does not
 //! hold. [`TABLE`] is a part of `docs/formats/appliance.md`, which a test of `appliance` compares with it.
@@ -55,7 +54,7 @@ budget! {
     /// A lender that was restarted has lost the leg in any case, so this is for short interruptions of the network.
     RESUME_WAIT = 600, "a lost connection to a leg in use is resumed";
 
-    /// A member without a message for this long is suspected, where two heads have no witness.
+    /// A member that was silent for this long is suspected, where two heads have no witness.
     MISSED = 1_000, "two heads without a witness: a silent head is suspected";
     /// A member without a connection for this long is not waited for.
     UNREACHABLE_WAIT = 1_000, "a start awaits members without a connection";
@@ -76,7 +75,8 @@ budget! {
     SILENCE_MAX = 8_000, "a whole message between members";
     /// A member that did not run for this long may have been treated as off: it discards its state.
     FREEZE = 4_000, "a member that did not run discards its state";
-    /// Where two heads have no witness, a person's confirmation that the other head is off counts after this silence.
+    /// Where two heads have no witness, an administrator's confirmation that the other head is off is accepted after
+    /// this silence.
     CONFIRMED_SILENCE = 5_000, "silence of a head before a person's confirmation counts";
 
     /// The worst pause of a fault that redundancy hides (a leg, a disk of a mirror, a link), as promised.

@@ -5,13 +5,13 @@ use units::{HeadName, PoolName};
 /// The state of the labels on a pool's devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// Its owner let go of it in good order.
+    /// Its owner exported it.
     Exported,
     /// A host opened it and did not export it.
     InUse {
         /// By this very host, according to the host id.
         by_this_host: bool,
-        /// The owner's host name, where the label has one.
+        /// The owner's host name, if the label has one.
         host_name: Option<String>,
         /// An import can detect by itself whether the owner is running. Either the pool has `multihost=on`, so the
         /// owner writes MMP blocks and an import looks for them; or it is a pool of legs, and the members of the record
@@ -29,10 +29,10 @@ pub enum Peer {
     /// its kernel has completed all writes of one that had. The last result of the pool on that
     /// head is a successful stop, or a probe that found nothing.
     Stopped,
-    /// It is no member, and a fence device has confirmed since it was last one that it is off
+    /// It is no member, and a fence device has confirmed that it is off since it was last one
     /// ([`Records`](crate::Records)).
     Fenced,
-    /// It is no member, and nothing else is certain.
+    /// It is no member, and its state is unknown.
     Lost,
     /// It is no head of this appliance, or the cluster does not respond.
     Unknown,
@@ -73,7 +73,7 @@ pub enum Basis {
     Watched,
 }
 
-/// Leave to own one pool. Made by [`judge`] only.
+/// Permission to own one pool. Only [`judge`] can create one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pool: PoolName,
@@ -101,7 +101,7 @@ impl Grant {
 /// Why a pool may not be owned. The sentence contains the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Its owner is alive and has not let go.
+    /// Its owner is running and has not exported it.
     #[error(
         "{owner} is a member of the cluster and did not export {pool}: stop it there first, or power {owner} off"
     )]

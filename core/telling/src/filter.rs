@@ -1,4 +1,4 @@
-//! Which events are logged: a level, and levels of single modules. It can be changed while the process runs.
+//! Selects the logged events: a level, and levels of single modules. It can be changed at run time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,11 +12,11 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::log::log;
 
-/// The variable that holds the filter when the process starts.
+/// The environment variable with the initial filter.
 const VARIABLE: &str = "RUST_LOG";
 /// Longest filter, in bytes.
 const BYTES_MAX: usize = 1024;
-/// Most directives in a filter. Every event is compared with each.
+/// Largest number of directives in a filter. Every event is compared with each.
 const DIRECTIVES_MAX: usize = 32;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -202,7 +202,7 @@ mod tests {
         assert!("a".repeat(BYTES_MAX + 1).parse::<Filter>().is_err());
     }
 
-    /// In a process of its own, as every test here.
+    /// In a process of its own, like every test here.
     #[test]
     fn what_is_logged_changes_while_the_process_runs() {
         start_log(Style::default());

@@ -112,14 +112,14 @@ pub fn say(number: i32, line: &str) -> io::Result<bool> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     match rustix::io::write(to.as_fd(), format!("{line}\n").as_bytes()) {
-        // So few bytes are taken as a whole or not at all.
+        // Up to this size a write is atomic.
         Ok(_) | Err(Errno::PIPE) => Ok(true),
         Err(Errno::AGAIN | Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The same, again and again for as long as `limit` while its reader does not read.
+/// Retries for up to `limit` while its reader does not read.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use nix::sys::signal::{SigSet, Signal};
 /// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Come to an end: the signal's name.
+    /// Terminate; with the signal's name.
     Stop(&'static str),
     /// Reload the configuration.
     Reload,
@@ -22,8 +22,8 @@ fn wanted() -> SigSet {
     set
 }
 
-/// Blocks the signals in this thread, and so in all that it starts. Call it before any thread
-/// exists.
+/// Blocks the signals in this thread, and so in all that it starts. Must be called before any
+/// thread exists.
 pub fn block() -> io::Result<()> {
     wanted().thread_block()?;
     Ok(())
@@ -31,7 +31,7 @@ pub fn block() -> io::Result<()> {
 
 /// Undoes the effect of a parent's [`block`] on this process.
 pub fn unblock() {
-    // It fails only for a set that is none.
+    // Fails only for an invalid set.
     let _ = wanted().thread_unblock();
 }
 
@@ -81,7 +81,7 @@ pub fn stop_after(action: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            // It fails only for a set that is none.
+            // Fails only for an invalid set.
             let _ = wanted().wait();
             action();
             std::process::exit(EXIT_INTERRUPTED);

@@ -14,7 +14,7 @@ use crate::insist::insist;
 #[derive(Debug)]
 pub struct Supervisor {
     socket: Option<Socket>,
-    /// Pause between two signs of life, if it wants them.
+    /// Interval of keep-alives, if the manager wants them.
     sign_interval: Option<Duration>,
     last_sign: Instant,
     status: String,
@@ -22,7 +22,7 @@ pub struct Supervisor {
     owes_status: bool,
 }
 
-/// Longest pause between two signs of life.
+/// Longest interval of keep-alives.
 const SIGN_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 impl Supervisor {
@@ -140,7 +140,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// By the value of `NOTIFY_SOCKET`: a path, or an abstract name after `@`.
+    /// Parses the value of `NOTIFY_SOCKET`: a path, or an abstract name after `@`.
     fn new(name: &OsStr) -> io::Result<Self> {
         let manager = match name.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -189,7 +189,7 @@ mod tests {
             Supervisor::new(Some(socket), watchdog)
         }
 
-        /// Has the kernel keep as much for it as it does.
+        /// Fills the kernel's queue, and returns the number of datagrams in it.
         fn fill(&self) -> usize {
             let stranger = Socket::new(self.path.as_os_str()).expect("a way");
             let mut count = 0;

@@ -41,7 +41,7 @@ impl ByteCount {
         self.0
     }
 
-    /// The multiples of `block` around it that can be sizes, in words: `16384 or 32768`.
+    /// Returns the multiples of `block` around it that are valid sizes, in words: `16384 or 32768`.
     pub fn multiples_near(self, block: u64) -> String {
         let block = block.max(1);
         let below = self.0 / block * block;
@@ -124,7 +124,7 @@ impl FromStr for ByteCount {
 /// Most digits behind the point.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// `number` times two to the power of `shift`, without the part of the last byte. `None` if it is no number.
+/// Returns `number` times two to the power of `shift`, rounded down to bytes. `None` if it is no number.
 fn scaled(number: &str, shift: u32) -> Option<u128> {
     let (whole, fraction) = match number.split_once('.') {
         // Half a byte is none.
@@ -137,7 +137,7 @@ fn scaled(number: &str, shift: u32) -> Option<u128> {
     if is_bad || fraction.len() > FRACTION_DIGITS_MAX {
         return None;
     }
-    // A number with so many digits is too large, whatever they are.
+    // A number with this many digits is too large in any case.
     let whole = whole.parse::<u64>().map_or(1 << u64::BITS, u128::from);
     let tenths = 10_u128.pow(fraction.len() as u32);
     let part = fraction.parse::<u64>().unwrap_or(0);
@@ -169,7 +169,7 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// A run of bytes of a device: `length` bytes from byte `offset`.
+/// A range of bytes of a device: `length` bytes from byte `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// First byte.
@@ -189,7 +189,7 @@ impl Extent {
         self.offset.checked_add(self.length)
     }
 
-    /// Whether the whole extent lies in a device of `size` bytes.
+    /// Returns whether the whole extent is within a device of `size` bytes.
     pub const fn fits(self, size: u64) -> bool {
         match self.end() {
             Some(end) => end <= size,

@@ -11,7 +11,7 @@ pub fn encode(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of `digits`, in upper or lower case; none if one is no digit, or if their count is odd.
+/// Decodes `digits`, in upper or lower case; none if one is no digit, or if their count is odd.
 pub fn decode(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16);
     let pairs = digits.as_bytes().chunks_exact(2);

@@ -1,5 +1,5 @@
-//! Quantities and names that every layer speaks of: byte counts, extents, pool and volume
-//! names, iSCSI names, networks; errors in one line, bytes in hex. No dependency on any other crate of the workspace.
+//! Quantities and names that every layer uses: byte counts, extents, pool and volume names, iSCSI names, networks;
+//! errors in one line, bytes in hex. No dependency on any other crate of the workspace.
 
 #![forbid(unsafe_code)]
 

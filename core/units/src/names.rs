@@ -1,4 +1,4 @@
-//! Names, checked once when they are made, so that no later layer meets a bad one.
+//! Names, checked once at construction, so that no later layer receives an invalid one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -252,13 +252,14 @@ impl VolumeName {
         PoolName(pool.to_owned())
     }
 
-    /// Whether it is `at`, or below it.
+    /// Returns whether it is `at`, or below it.
     pub fn is_at_or_below(&self, at: &VolumeName) -> bool {
         let rest = self.as_str().strip_prefix(at.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Its name once `from` is called `to`; none if it is not at or below that, or if the name would be too long.
+    /// Returns its name after `from` is renamed to `to`; none if it is not at or below `from`, or if the name would be
+    /// too long.
     pub fn moved(&self, from: &VolumeName, to: &VolumeName) -> Option<VolumeName> {
         let is_moved = self.is_at_or_below(from);
         let rest = is_moved.then(|| &self.as_str()[from.as_str().len()..])?;

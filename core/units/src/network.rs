@@ -33,8 +33,8 @@ pub struct NetworkError {
 }
 
 impl Network {
-    /// The network of `prefix_bits` leading bits around `address`; `None` if there are not that
-    /// many bits in an address.
+    /// Returns the network of `prefix_bits` leading bits around `address`; `None` if an address has
+    /// fewer bits.
     pub fn new(address: IpAddr, prefix_bits: u8) -> Option<Self> {
         let address = match address {
             IpAddr::V4(v4) => {
@@ -57,12 +57,12 @@ impl Network {
         self.address
     }
 
-    /// Number of leading bits that all its addresses share.
+    /// Returns the number of leading bits that all its addresses share.
     pub fn prefix_bits(&self) -> u8 {
         self.prefix_bits
     }
 
-    /// Whether `address` lies in it. An IPv4 address that came over an IPv6 socket counts as
+    /// Returns whether `address` is in it. An IPv4 address that came over an IPv6 socket counts as
     /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Step, Told};
 
-/// Longest time between a step before the start and the next one, in milliseconds: a fence device may be slow.
+/// Longest time between two steps before the start, in milliseconds: a fence device may be slow.
 const GAP_BEFORE_MS_MAX: u64 = 60_000;
 /// Longest time from the start of a pool to its consequences, in milliseconds.
 const AFTER_MS_MAX: u64 = 120_000;
-/// How far the server's and the cluster's account of an import may lie apart, in milliseconds.
+/// Largest difference between the timestamps of an import from the server and from the cluster, in
+/// milliseconds.
 const IMPORT_MS_MAX: u64 = 120_000;
 
 /// The kind of event.
@@ -44,9 +45,9 @@ pub struct Account {
     pub kind: Kind,
     /// The head that served the pool before.
     pub from: Option<String>,
-    /// When the first step was, in milliseconds since 1970.
+    /// The time of the first step, in milliseconds since 1970.
     pub began_ms: u64,
-    /// Until clients could reach the pool again, in milliseconds.
+    /// Time until clients could reach the pool again, in milliseconds.
     pub duration_ms: u64,
     /// Each step once, with milliseconds since the first one.
     pub steps: Vec<(Step, u64)>,
@@ -103,14 +104,14 @@ pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Accoun
     })
 }
 
-/// How many of the last steps before a start at `start_ms` led to it.
+/// Returns how many of the last steps before a start at `start_ms` led to it.
 fn before(told: &[Told], start_ms: u64) -> usize {
     let mut next_ms = start_ms;
     let mut is_failure = false;
     let leads = told.iter().rev().take_while(|one| {
         let is_near = next_ms - one.at_ms <= GAP_BEFORE_MS_MAX;
         next_ms = one.at_ms;
-        // Nothing fails and is powered off after a stop that went well: that one was for another start.
+        // A successful stop is not followed by a detection and a fence: those belong to another start.
         let is_other = is_failure && one.step == Step::Stopped;
         is_failure |= one.step < Step::PoolStop;
         is_near && !is_other && one.step < Step::PoolStart

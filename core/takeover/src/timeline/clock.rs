@@ -1,7 +1,7 @@
 //! Determines the timestamp of a line of a log. Corosync and Pacemaker write no year and no time zone; the modification
 //! time of the file determines both.
 
-/// The seconds since the full hour of the first `HH:MM:SS[.fraction]` in a line.
+/// Returns the seconds since the full hour of the first `HH:MM:SS[.fraction]` in a line.
 pub fn minutes_and_seconds(line: &str) -> Option<f64> {
     let at = time_of_day(line)?;
     let minutes: f64 = line.get(at + 3..at + 5)?.parse().ok()?;
@@ -12,7 +12,7 @@ pub fn minutes_and_seconds(line: &str) -> Option<f64> {
     Some(minutes * 60.0 + seconds)
 }
 
-/// Where the first `HH:MM:SS` in a line begins.
+/// Returns the position of the first `HH:MM:SS` in a line.
 fn time_of_day(line: &str) -> Option<usize> {
     let bytes = line.as_bytes();
     let digits = |at: usize| bytes[at].is_ascii_digit() && bytes[at + 1].is_ascii_digit();
@@ -23,13 +23,13 @@ fn time_of_day(line: &str) -> Option<usize> {
 }
 
 const DAY_MS: i64 = 86_400_000;
-/// Time zones differ by multiples of this.
+/// Offsets of time zones are multiples of this.
 const ZONE_STEP_MS: i64 = 900_000;
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// Milliseconds that a clock shows which began in 1970.
+/// Milliseconds since 1970 in local time.
 fn shown_ms(line: &str, year: i64) -> Option<i64> {
     let at = time_of_day(line)?;
     let hours: i64 = line.get(at..at + 2)?.parse().ok()?;
@@ -41,13 +41,13 @@ fn shown_ms(line: &str, year: i64) -> Option<i64> {
     Some(days * DAY_MS + hours * 3_600_000 + of_hour_ms)
 }
 
-/// Days from 1970 to a day of the Gregorian calendar. A year begins in March here, so that the day that is
-/// sometimes missing is its last one.
+/// Returns the days from 1970 to a day of the Gregorian calendar. A year begins in March here, so that the leap day is
+/// its last one.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     let since_march = (month + 9) % 12;
-    // Five months have 153 days, wherever they begin.
+    // Any five months from March on have 153 days.
     let in_year = (153 * since_march + 2) / 5 + day - 1;
     const BEFORE_1970: i64 = 719_468;
     year * 365 + leap_days + in_year - BEFORE_1970
@@ -57,7 +57,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 #[derive(Clone, Copy, Debug)]
 pub struct FileClock {
     written_ms: i64,
-    /// How far it is ahead of UTC.
+    /// Its offset from UTC.
     ahead_ms: i64,
 }
 
@@ -85,7 +85,7 @@ impl FileClock {
         candidates.min_by_key(|shown| (shown - self.written_ms).abs())
     }
 
-    /// When a line was written, in milliseconds since 1970.
+    /// Returns the time of a line, in milliseconds since 1970.
     pub fn at_ms(&self, line: &str) -> Option<u64> {
         u64::try_from(self.near(line)? - self.ahead_ms).ok()
     }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use account::{Account, Kind, account};
 pub use clock::{FileClock, minutes_and_seconds};
 
-/// A step of a takeover, in the order in which they should come.
+/// A step of a takeover, in the expected order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
@@ -36,7 +36,7 @@ pub enum Step {
     Stopped,
     /// The agent began to start the pool.
     PoolStart,
-    /// Its disks are the new owner's: the addresses come, and clients may wait for it.
+    /// The pool is claimed: the addresses are set, and clients may wait for it.
     Claimed,
     /// The pool is imported.
     Imported,
@@ -71,7 +71,7 @@ impl Step {
     }
 }
 
-/// The resources of the pool, as Pacemaker calls them.
+/// The names of the pool's resources in Pacemaker.
 #[derive(Clone, Debug)]
 pub struct Resources {
     /// The pool's server.
@@ -87,14 +87,14 @@ pub struct Told {
     pub step: Step,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The head that it happened to, where that is known.
+    /// The head concerned, if known.
     pub head: Option<String>,
 }
 
 /// A step that one of our processes recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// The resource that it is about, as Pacemaker calls it.
+    /// The name of the resource in Pacemaker.
     pub resource: String,
     /// The step.
     #[serde(flatten)]
@@ -129,7 +129,7 @@ pub fn step_of(line: &str) -> Option<Step> {
     is_fence_confirmed(line).then_some(Step::Fenced)
 }
 
-/// Pacemaker's words for a power-off that a device confirmed, or a person.
+/// Pacemaker's messages for a fence that a device, or an administrator, confirmed.
 fn is_fence_confirmed(line: &str) -> bool {
     let is_told = line.contains("pacemaker-fenced") && line.contains("Operation");
     is_told && line.contains("OK") && (line.contains("'off'") || line.contains("'reboot'"))
@@ -150,7 +150,7 @@ pub fn fenced(lines: &str) -> BTreeSet<String> {
     targets.map(str::to_owned).collect()
 }
 
-/// The head that a line is about.
+/// Returns the head of a line.
 fn head_of(line: &str, step: Step) -> Option<&str> {
     match step {
         Step::FenceAsked => name_after(line, " of node "),

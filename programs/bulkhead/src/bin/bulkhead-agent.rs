@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use agents::{AgentCommand, Settings};
 use clap::Parser;
 
-/// The resource agents of Bulkhead, as Pacemaker runs them
+/// The resource agents of Bulkhead for Pacemaker
 #[derive(Debug, Parser)]
 #[command(name = "bulkhead-agent", version, about)]
 struct Cli {

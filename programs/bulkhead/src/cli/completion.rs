@@ -20,7 +20,7 @@ pub fn write(shell: Shell) -> String {
     }
 }
 
-/// Long options, and verbs, that no help shows.
+/// Returns long options, and verbs, that are hidden from the help.
 fn hidden(command: &clap::Command) -> Vec<String> {
     fn collect(command: &clap::Command, found: &mut Vec<String>) {
         let options = command.get_arguments().filter(|one| one.is_hide_set());
@@ -95,7 +95,7 @@ const FISH_NAMES: &str = r#"
 complete -c bulkhead -n 'test (count (commandline -opc)) -gt 2' -a '(bulkhead names (commandline -ct) 2>/dev/null)'
 "#;
 
-/// The places of names ask for them.
+/// Positional arguments with names query the servers.
 fn zsh_names(text: &str) -> String {
     const ASK: &str = r#"_bulkhead_names() {
     local -a names

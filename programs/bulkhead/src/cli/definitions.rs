@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Cli, Command, Plan, PoolSelector};
 
-/// The verbs of the grammar, the examples in the definitions, and the effect of each of `lines`, an array of words as JSON.
-///
+/// Returns the verbs, the examples in the definitions, and the effect of each of `lines`, an array of words as JSON.
 /// # Errors
 ///
 /// One of them is no command line.

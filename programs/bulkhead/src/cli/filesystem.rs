@@ -22,7 +22,7 @@ pub enum FilesystemCommand {
     /// bits and devices in it are ignored.
     #[command(after_help = mount::EXAMPLES)]
     Mount(MountArgs),
-    /// Make a file system of a snapshot; the same as `snapshot clone`
+    /// Create a file system from a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead filesystem clone tank/home@monday tank/copy")]
     Clone(snapshot::clone::Arguments),
     /// Keys of encrypted file systems; the same as `volume key`

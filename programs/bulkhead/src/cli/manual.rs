@@ -9,7 +9,7 @@ use clap_mangen::Man;
 
 /// Writes all pages into `directory`.
 pub fn write(directory: &Path) -> Result<()> {
-    // Which library is loaded where the pages are made is nothing for their readers.
+    // The library of the build host is irrelevant to readers of the pages.
     let command = super::Cli::command().long_version(None::<&'static str>);
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -30,14 +30,14 @@ fn write_below(command: &Command, parent: Option<&str>, directory: &Path) -> Res
     std::fs::write(directory.join(page.get_filename()), text)
 }
 
-/// The page with the title line of man-pages(7). Without a date: a page that is made twice is the same.
+/// Returns the page with the title line of man-pages(7). Without a date, so that builds are reproducible.
 fn with_title(page: &str, name: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let upper = name.to_uppercase();
     let title = format!(".TH \"{upper}\" 1 \"\" \"Bulkhead {version}\" \"Bulkhead\"");
     let lines = page.lines().map(|line| match line.starts_with(".TH ") {
         true => title.as_str(),
-        // Blanks at the end of a line mean nothing, and checkers complain.
+        // Trailing blanks have no meaning, and checkers report them.
         false => line.trim_end(),
     });
     lines.fold(String::new(), |text, line| text + line + "\n")

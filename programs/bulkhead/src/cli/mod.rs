@@ -1,5 +1,5 @@
-//! The grammar of the command line: noun, then verb. Words in, a [`Plan`] out; nothing is
-//! touched here, so every command line can be tested without a pool.
+//! The grammar of the command line: noun, then verb. Arguments in, a [`Plan`] out, without side
+//! effects, so that every command line can be tested without a pool.
 
 mod completion;
 mod definitions;
@@ -125,13 +125,13 @@ pub enum Noun {
     /// Snapshots of volumes and file systems
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
-    /// iSCSI targets: which volumes they show, and to whom
+    /// iSCSI targets: their volumes, and the initiators that may use them
     #[command(subcommand)]
     Target(TargetCommand),
     /// NBD exports
     #[command(subcommand)]
     Nbd(NbdCommand),
-    /// Where a pool is served: iSCSI portals and NBD addresses of its server
+    /// Portals of a pool: iSCSI portals and NBD addresses of its server
     #[command(subcommand)]
     Portal(PortalCommand),
     /// Replication of volumes to other appliances
@@ -146,7 +146,7 @@ pub enum Program {
     /// Own a pool and serve its volumes until stopped
     #[command(after_help = pool_server::args::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
-    /// Read keys of secrets for the pool server at the standard input and output
+    /// Decrypt secrets for the pool server, at the standard input and output
     #[command(hide = true, name = pool_server::keeper::COMMAND)]
     PoolKeys,
     /// Store records of the legs of pools, and lend this host's disks to other heads
@@ -157,7 +157,7 @@ pub enum Program {
     Head(Box<HeadCommand>),
     /// Users of the API and the console
     User(UserCommand),
-    /// Tokens, by which programs use the API
+    /// Tokens for clients of the API
     Token(TokenCommand),
     /// The appliance: heads, networks, fencing, pools and addresses in one file
     #[command(subcommand)]
@@ -212,7 +212,7 @@ pub enum Plan {
         /// The request.
         request: Request,
     },
-    /// Ask again and again, until interrupted or often enough.
+    /// Poll, until interrupted or for a number of times.
     Watch {
         /// Which pool.
         pool: PoolSelector,
@@ -230,22 +230,22 @@ pub enum Plan {
         /// The request.
         request: TransferRequest,
     },
-    /// Show the events of a pool as they happen, until interrupted.
+    /// Show the events of a pool as they occur, until interrupted.
     Follow(PoolName),
     /// Make a pool.
     Create(PoolCreate, Option<PathBuf>),
     /// List the pools that can be found.
     Discover,
-    /// Import a pool, which stamps it as ours, and export it again.
+    /// Import a pool, which writes our host id to its labels, and export it again.
     TakeOver {
         /// Which.
         pool: PoolName,
         /// The administrator confirms that the previous owner is stopped.
         previous_owner_is_stopped: bool,
-        /// Those that are used of several that say that they are the same.
+        /// The selected ones of several devices with the same identity.
         devices: Vec<PathBuf>,
     },
-    /// Make copies of a pool's devices a pool of their own.
+    /// Turn copies of a pool's devices into a pool of their own.
     Reidentify {
         /// The pool that they are copies of.
         pool: PoolName,

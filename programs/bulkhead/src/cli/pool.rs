@@ -29,7 +29,8 @@ pub enum PoolCommand {
     /// into this one
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
-    /// Make copies of a pool's devices a pool of their own: another number, another name, other identities of its volumes
+    /// Turn copies of a pool's devices into a pool of their own: another GUID, another name, other identities of its
+    /// volumes
     #[command(after_help = REIDENTIFY_EXAMPLES)]
     Reidentify(ReidentifyArgs),
     /// Confirm, once, that a pool may be opened although newer data may be lost
@@ -97,7 +98,7 @@ head, and leaves no constraint behind.";
 pub struct CreateArgs {
     /// The pool's name
     name: PoolName,
-    /// Devices, with group words before them: mirror, raidz1, raidz2, raidz3, log, cache, spare
+    /// Devices, preceded by keywords: mirror, raidz1, raidz2, raidz3, log, cache, spare
     #[arg(value_name = "DEVICE", conflicts_with = "legs")]
     devices: Vec<String>,
     /// Create it on the legs that this configuration names for the pool, which are on several heads. Every member must
@@ -107,7 +108,7 @@ pub struct CreateArgs {
     /// Set a property of the pool; may be repeated
     #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = control::operations::property)]
     property: Vec<(String, String)>,
-    /// Overwrite devices that carry the label of an exported or destroyed pool, or hold a file
+    /// Overwrite devices that have the label of an exported or destroyed pool, or contain a file
     /// system or partitions
     #[arg(long)]
     overwrite_old_labels: bool,

@@ -1,4 +1,4 @@
-//! The options of `bulkhead pool-server` are understood as agents give them.
+//! Tests that the options of `bulkhead pool-server` are parsed as agents pass them.
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ pub enum SnapshotCommand {
     /// A request to a pool.
     #[command(flatten)]
     Request(snapshot::SnapshotCommand),
-    /// Take a volume back to a snapshot; the same as `volume rollback`
+    /// Roll a volume back to a snapshot; the same as `volume rollback`
     #[command(after_help = "Example:\n  bulkhead snapshot rollback tank/vm0@monday")]
     Rollback(Rollback),
     /// Write a snapshot to the standard output, as a stream that any ZFS receives

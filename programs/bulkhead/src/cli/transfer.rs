@@ -37,17 +37,17 @@ pub struct SendArgs {
     /// Blocks of an encrypted volume stay encrypted: the receiver needs no key
     #[arg(long)]
     raw: bool,
-    /// Tiny blocks travel inside their records (not for receivers that encrypt)
+    /// Send tiny blocks within their records (not for receivers that encrypt)
     #[arg(long, conflicts_with = "raw")]
     embedded: bool,
-    /// Blocks decompressed, and at most 128K: for receivers with old features
+    /// Decompress blocks, and limit them to 128K: for receivers with old features
     #[arg(long, conflicts_with = "raw")]
     plain: bool,
     /// Resume an interrupted receive: the receiver's token
     #[arg(long, value_name = "TOKEN",
           conflicts_with_all = ["snapshot", "from", "raw", "embedded", "plain"])]
     resume: Option<String>,
-    /// Only say about how many bytes it would be
+    /// Only estimate the number of bytes
     #[arg(long)]
     estimate: bool,
 }

@@ -21,7 +21,7 @@ pub enum VolumeCommand {
     /// discarded at the end. Nothing is left behind: identities, properties and exports are unchanged.
     #[command(after_help = rescue::EXAMPLES)]
     Rescue(RescueArgs),
-    /// Make a volume of a snapshot; the same as `snapshot clone`
+    /// Create a volume from a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead volume clone tank/vm0@monday tank/copy")]
     Clone(snapshot::clone::Arguments),
     /// Keys of encrypted volumes: load, unload, change

@@ -1,5 +1,5 @@
 //! `bulkhead-agent pool` as Pacemaker runs it: the real server of a real pool on files, started,
-//! watched, stopped and killed.
+//! monitored, stopped and killed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpStream};
@@ -82,7 +82,7 @@ impl Head {
         assert_eq!(output.status.code(), Some(OCF_SUCCESS), "{action}: {said}");
     }
 
-    /// The start, which must fail for a reason that contains `part`.
+    /// The start, which must fail with a reason that contains `part`.
     fn start_is_refused(&self, variables: &[(&str, &str)], part: &str) {
         let output = self.agent_with("start", variables);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -227,7 +227,7 @@ fn remains_of(pid: &str, disk: &Path) -> std::os::fd::OwnedFd {
 }
 
 impl Head {
-    /// The action, which must fail because requests to disk `disk` (none: any) may be under way.
+    /// The action, which must fail because requests to disk `disk` (none: any) may be active.
     fn is_not_released(&self, action: &str, disk: &str) {
         // Short, so that the wait is.
         let output = self.agent_with(action, &[("OCF_RESKEY_CRM_meta_timeout", "2000")]);
@@ -238,7 +238,7 @@ impl Head {
     }
 }
 
-/// Requests of io_uring outlive their process, and land after it.
+/// Requests of io_uring outlive their process, and complete after it.
 #[test]
 fn a_killed_server_is_not_stopped_while_the_kernel_works_on_its_requests() {
     let head = Head::new();
@@ -323,7 +323,7 @@ fn a_start_is_refused_while_another_process_holds_the_disks() {
     let options = format!("--run-dir {}", elsewhere.display());
     let server = head.machine.serve(&options);
     head.start_is_refused(&[], "in use");
-    // It is no server that this head could stop, but the pool is in use here.
+    // This head cannot stop it, because it is no server, but the pool is in use here.
     head.is_not_released("monitor", "");
     assert_eq!(server.stop(), 0, "{}", head.machine.log());
     head.ok("start");
@@ -357,7 +357,8 @@ fn a_head_that_sees_no_disk_or_is_not_set_up_says_so() {
 }
 
 impl Head {
-    /// From now on the disks of the pool do so, for servers that are started with [`Head::start_with_faults`].
+    /// From now on the disks of the pool have this fault, for servers that are started with
+    /// [`Head::start_with_faults`].
     fn disks(&self, fault: &str) {
         let line = |disk: &str| format!("{} {fault}\n", self.machine.path(disk).display());
         let text = match fault {
@@ -466,11 +467,11 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
 
 /// The agent's prefix of each step, with RUST_LOG=debug.
 const STEP_MARK: &str = "action=";
-/// Steps of an operation: the agent has fewer than that.
+/// Upper bound of the steps of an operation.
 const STEPS_MAX: usize = 20;
 
 impl Head {
-    /// Runs the agent and kills it as it begins step number `step`, from 0; whether it came to that.
+    /// Runs the agent and kills it as it begins step number `step`, from 0; returns whether it reached that step.
     fn killed_at(&self, action: &str, step: usize) -> bool {
         let mut agent = self.agent_command(action);
         agent.env("RUST_LOG", "debug").stderr(Stdio::piped());
@@ -506,7 +507,7 @@ impl Head {
         String::from_utf8_lossy(&shown.stdout).lines().count()
     }
 
-    /// Nothing of the pool is on this head.
+    /// No resource of the pool is on this head.
     fn is_at_rest(&self, when: &str) {
         let output = self.agent_with("monitor", &[]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -524,7 +525,7 @@ impl Head {
         assert_eq!(self.address_count(), 0, "{when}");
     }
 
-    /// One server serves, and nothing is there twice.
+    /// One server serves, and nothing exists twice.
     fn is_served_once(&self, when: &str, addresses: usize) {
         assert_eq!(self.agent("monitor"), OCF_SUCCESS, "{when}");
         assert_eq!(self.greeting().as_ref(), Some(b"NBDMAGIC"), "{when}");
@@ -535,7 +536,7 @@ impl Head {
             assert!(Instant::now() < deadline, "{when}: two servers");
             std::thread::yield_now();
         }
-        // One that the killed start did not set comes by the agent of its own.
+        // An address that the killed start did not set is set by its own agent.
         assert!(self.address_count() <= addresses, "{when}");
         assert!(self.processes("agent pool watch") <= 1, "{when}");
     }
@@ -611,7 +612,7 @@ fn the_agents_in_the_program_that_serves_do_the_same() {
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
 }
 
-/// Runs ocf-tester, by words that lead to it, on an agent with parameters; none where it cannot.
+/// Runs ocf-tester, with a wrapper command, on an agent with parameters; none where it cannot.
 #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn ocf_tester(head: &Head, way: &[&str], agent: &str, parameters: &[&str]) -> Option<Output> {
     let judges = ["/usr/sbin/ocf-tester", "/usr/bin/xmllint"];

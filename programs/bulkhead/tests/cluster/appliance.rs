@@ -124,7 +124,7 @@ fn broken_files_are_told_by_exit_code_line_reason_and_cure() {
                 .as_str()
                 .is_some_and(|mend| !mend.is_empty())
         );
-        // Where the mistake is not in the line that was changed, it is at the head it is about.
+        // Where the mistake is not in the changed line, the finding points to the head concerned.
         let at = match name {
             "arc-too-large" => "[heads.left]",
             "pool-without-home" => "[pools.tank]",
@@ -262,7 +262,7 @@ fn the_schema_the_manual_and_the_completions_know_the_commands() {
     );
 }
 
-/// A head with its own name, network and /etc, on which files are the cluster's configuration.
+/// A head with its own name, network and /etc, with stubs for the cluster's configuration.
 struct Namespaces {
     holder: Child,
     prefix: String,

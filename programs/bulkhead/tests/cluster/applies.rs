@@ -1,5 +1,5 @@
-//! Changes of a running appliance that once powered off a healthy head, or did nothing: each is refused or done, and every
-//! head stays on. With the real Corosync, Pacemaker and fence agents.
+//! Changes of a running appliance that once powered off a healthy head, or had no effect: each is refused or applied,
+//! and every head stays on. With the real Corosync, Pacemaker and fence agents.
 
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -140,7 +140,7 @@ fn a_pool_under_the_cluster_is_neither_destroyed_nor_exported_nor_moved_where_it
     applied(&place, "left", &text);
     assert!(has_address(&place, "left", "10.77.1.100"));
 
-    // The pool itself, known by a probe, too.
+    // The pool itself, found by a probe, too.
     shell(
         &place,
         "left",
@@ -205,7 +205,7 @@ fn another_profile_restarts_the_device_of_the_witness_on_one_head_after_the_othe
     let votes = shell(&place, "right", "corosync-quorumtool -s");
     assert_eq!(votes.matches("A,V,NMW").count(), 2, "{votes}");
 
-    // The witness does not respond: that is found before anything is changed.
+    // The witness does not respond: that is detected before any change.
     shell(&place, "witness", "pkill corosync-qnetd");
     let elsewhere = slower.replace("token_ms = 4000", "token_ms = 5000");
     let output = apply(&place, "left", "bulkhead", &elsewhere);

@@ -7,7 +7,7 @@ use super::lab::{PATIENCE, Place, shell};
 
 /// `boot_wait_s` of the file.
 const BOOT_WAIT: Duration = Duration::from_secs(25);
-/// By how much later the links of the other head come up: longer than a head needs to power it off.
+/// Delay of the links of the other head: longer than a head needs to power it off.
 const LATER: Duration = Duration::from_secs(15);
 /// The time in which a head and its cluster boot and serve a pool, without the wait. A busy host is slow.
 const START_MAX: Duration = Duration::from_secs(45);
@@ -79,7 +79,7 @@ fn a_head_that_boots_first_waits_for_the_other_and_serves_alone_after_the_stated
         (0, 0)
     );
 
-    // One of them never boots. The other powers it off and serves, after the wait and not before.
+    // One of them never boots. The other powers it off and serves, but only after the wait.
     power_off_all(&place);
     place.ok("power left on");
     let waited = served(&place, "left");
@@ -98,7 +98,7 @@ fn a_head_that_boots_first_waits_for_the_other_and_serves_alone_after_the_stated
     let waited = served(&place, "left");
     assert!(waited < BOOT_WAIT, "{waited:?}");
 
-    // Nor does a head that joins one which serves.
+    // Nor does a head that joins a serving one.
     place.ok("power right on");
     place.wait_for("head right: on, a member");
     place.ok("down");

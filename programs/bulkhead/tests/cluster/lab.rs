@@ -91,7 +91,7 @@ impl Place {
         Some(String::from_utf8(output.stdout).expect("text"))
     }
 
-    /// A shell on one of the machines, which reads `input`.
+    /// A shell on one of the nodes, which reads `input`.
     pub(super) fn shell(&self, who: &str, script: &str, input: &str) -> Output {
         let mut command = self.command(&format!("exec {who} -- sh -c"));
         let child = command
@@ -139,7 +139,7 @@ impl Place {
             .collect()
     }
 
-    /// Fails if anything of a lab is left.
+    /// Fails if any part of a lab is left.
     pub(super) fn assert_empty(&self) {
         let left = self.processes();
         assert!(left.is_empty(), "{left:#?}");
@@ -221,11 +221,11 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
     let output = place.shell("right", "exit 7", "");
     assert_eq!(output.status.code(), Some(7), "{}", told(&output));
 
-    // The file of the user is on the heads as it is, and its disks are there by its names.
+    // The user's file is on the heads unchanged, and the disks exist under its names.
     let same = "exec right -- stat -c %s /dev/disk/by-id/scsi-35000c500a1b20500 /dev/disk/by-id/scsi-35000c500a1b20000";
     assert_eq!(place.ok(same), "1073741824\n1073741824\n");
 
-    // The stock agent, on the other head, with the password that is there.
+    // The stock agent, on the other head, with the password stored there.
     let fence = "exec right -- fence_ipmilan --ip=10.77.9.21 --username=fence --lanplus --cipher=3 \
                  --password-script=/run/password --action=";
     let script = "#!/bin/sh\ncat /etc/bulkhead/secrets/bmc-left\n";
@@ -291,7 +291,7 @@ fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
     let said = told(&refused);
     assert!(!refused.status.success(), "{said}");
     assert!(said.contains("no fence device has confirmed"), "{said}");
-    // The power-off of this absence proves it.
+    // A fence during this absence proves it.
     place.ok("exec right -- crm_attribute --name maintenance-mode --delete");
     place.ok("exec right -- stonith_admin --fence left");
     place.wait_for("pool tank: served by right");
@@ -317,7 +317,7 @@ fn says(place: &Place, head: &str, words: &str, part: &str) {
     }
 }
 
-/// The key of an encrypted volume lies in a file of each head.
+/// The key of an encrypted volume is in a file on each head.
 #[test]
 fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     const KEY: &str = "/etc/bulkhead/secrets/e.key";
@@ -534,7 +534,7 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
 #[test]
 fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
     let place = Place::new();
-    // Without the pool Pacemaker has no reason to power anybody off early.
+    // Without the pool Pacemaker has no reason to fence a head early.
     let Some(_) = place.up("--no-pools") else {
         return;
     };
@@ -562,7 +562,7 @@ fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
     place.ok("outlet b 2 on");
     place.wait_for("head right: on, a member");
 
-    // A frozen head does nothing until its plug is pulled, which always works.
+    // A frozen head does nothing until its power is cut, which always works.
     place.ok("freeze right");
     assert!(place.status().contains("head right: frozen"));
     place.ok("power right off");
@@ -631,7 +631,7 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
     place.ok("down");
     place.assert_empty();
 
-    // Moments, not conditions: wherever it was, nothing may be left.
+    // Points in time, not conditions: whatever the progress, nothing may be left.
     for moment_ms in [0, 20, 100, 300, 700, 1_500, 4_000] {
         let child = place
             .command(&words)
@@ -642,7 +642,7 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
         kill(child.expect("bulkhead runs"));
         let output = place.run("down");
         let code = output.status.code();
-        // So early that nothing had been begun.
+        // Before any setup.
         assert!(
             matches!(code, Some(0 | EXIT_NOT_FOUND)),
             "{}",

@@ -36,7 +36,7 @@ impl Network {
         made.join().expect("no panic").map(Self)
     }
 
-    /// Does `work` in it; processes that it starts are in it, too.
+    /// Runs `work` in it; child processes are in it, too.
     fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             setns(&self.0, CloneFlags::CLONE_NEWNET).expect("it is ours");
@@ -100,7 +100,7 @@ impl Scene {
         })
     }
 
-    /// Serves on a head, which then gets the addresses.
+    /// Serves on a head, and then sets the addresses there.
     fn serve(&self, head: usize) -> ServerProcess {
         let options = "--nbd 10.77.1.100:10809 --nbd [fd77::100]:10809 --drain-timeout 0";
         let head = &self.heads[head];
@@ -121,7 +121,7 @@ impl Scene {
     fn connect(&self) -> Vec<TcpStream> {
         let connect = |address: &str| {
             let mut stream = None;
-            // The address may not have reached the routes yet.
+            // The address may not be in the routing table yet.
             eventually("connected", || {
                 stream = TcpStream::connect((address, 10_809)).ok();
                 stream.is_some()
@@ -187,7 +187,7 @@ fn clients_of_a_head_that_lost_its_power_are_reset_by_the_next_owner() {
     let server = scene.serve(0);
     let mut clients = scene.connect();
     scene.settle();
-    // Nothing leaves the head any more; then its server is gone.
+    // No packet leaves the head any more; then its server is gone.
     scene.heads[0].ip("link set client down");
     server.kill();
     assert_silent(&mut clients);

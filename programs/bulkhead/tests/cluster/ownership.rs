@@ -39,7 +39,7 @@ fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error
     client.flush().expect("durable");
     let line = format!("{} write=conflict\n", machine.path("a").display());
     std::fs::write(&faults, line).expect("written");
-    // One of the next commits goes to that disk.
+    // One of the next commits includes a write to that disk.
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
     let error = loop {
         assert!(
@@ -114,7 +114,7 @@ fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
 
 const DISKS: [&str; 2] = ["a", "b"];
 
-/// Freezes the server with nothing on its way to the disks; when that was.
+/// Freezes the server without active requests; returns the time of the freeze.
 fn freeze_at_rest(machine: &Machine, server: &crate::common::ServerProcess) -> Instant {
     eventually("the disks are left alone", || {
         let untouched = |disk| {
@@ -217,12 +217,12 @@ fn a_server_that_can_leave_no_sign_of_life_gives_the_pool_up_and_the_next_start_
     assert_eq!(server.stop(), 0);
 }
 
-/// Its owner was killed, and wrote into its signs of life how long it may be silent.
+/// Its owner was killed. Its MMP blocks contain the allowed silence.
 #[test]
 fn an_import_without_proof_waits_as_long_as_the_silence_of_the_owner_demands() {
     /// Twice the silence.
     const WAIT_MIN: Duration = Duration::from_millis(1_600);
-    /// The least that the library's own settings would take.
+    /// The minimum with the library's own settings.
     const WAIT_OF_THE_LIBRARY: Duration = Duration::from_secs(20);
     let machine = Machine::with_exported_volume();
     machine.ok("pool set tank multihost=on");

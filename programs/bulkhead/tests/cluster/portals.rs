@@ -13,7 +13,7 @@ use crate::common::tools::{certificates, installed, run, try_run};
 use crate::common::{Machine, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
-/// A loopback address of its own: whatever listens at 127.0.0.1 is not in the way.
+/// A loopback address of its own, without conflicts with listeners at 127.0.0.1.
 const NEW: &str = "127.0.0.77";
 
 fn machine() -> Machine {
@@ -35,7 +35,7 @@ fn listed(machine: &Machine) -> Vec<String> {
         .collect()
 }
 
-/// The address that was taken for port 0.
+/// Returns the address that was assigned for port 0.
 fn taken(machine: &Machine, protocol: &str, address: &str) -> String {
     let list = machine.ok("portal list tank --json").json();
     let mut all = list.as_array().expect("a list").iter();
@@ -54,13 +54,13 @@ fn nbd_at(address: &str) -> Nbd<TcpStream> {
     Nbd::over(stream, "v").expect("an export")
 }
 
-/// Whether qemu has iSCSI, which is a package of its own.
+/// Returns whether qemu has iSCSI, which is a separate package.
 fn qemu_speaks_iscsi() -> bool {
     installed("qemu-io")
         && String::from_utf8_lossy(&try_run("qemu-img", &["--help"]).stdout).contains(" iscsi")
 }
 
-/// Has [`keep_writing`] end, also where the test fails.
+/// Stops [`keep_writing`], even if the test fails.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -83,7 +83,7 @@ fn keep_writing(unit: &str, stop: &AtomicBool, rounds: &AtomicUsize) -> Vec<Stri
     let mut said = said.lines().map_while(Result::ok);
     while !stop.load(Ordering::Acquire) {
         let pattern = rounds.load(Ordering::Acquire) % 200 + 1;
-        // It reads a line, and not the next before it has answered.
+        // It responds to each line before it reads the next.
         for command in ["write -f", "read"] {
             let asked = writeln!(words, "{command} -P {pattern} 0 64k");
             asked.expect("it still listens");
@@ -248,7 +248,7 @@ fn what_fails_changes_nothing_and_says_what_to_do() {
             "in the way",
         ),
         (
-            // The portal was had by then, and is given back.
+            // The portal was bound by then, and is released.
             "--iscsi 127.0.0.79:3999 --nbd unix:no/where".to_owned(),
             1,
             "no/where",
@@ -315,7 +315,7 @@ fn a_confined_server_still_takes_low_ports_where_it_may() {
     let is_root = rustix::process::geteuid().is_root();
     match is_root {
         true => assert_eq!(said.code, 0, "{}", said.err),
-        // Where the system lets everybody have them.
+        // Where the system permits low ports to all users.
         false if said.code == 0 => {}
         false => assert!(
             said.code == 10 && said.err.contains("CAP_NET_BIND_SERVICE"),

@@ -102,7 +102,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
         wait_until_well(&place, head);
     }
 
-    // The only fence device of a head dies: a person would have to confirm each power-off.
+    // The only fence device of a head dies: an administrator would have to confirm each fence.
     place.ok("bmc left --dead true");
     for head in ["left", "right"] {
         let broken = alert(&place, head, "head left", "fence-left-bmc does not work");
@@ -127,7 +127,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
                    `crm_resource --cleanup --resource fence-left-bmc`";
     assert!(said.contains(cleanup) && said.contains("(since "), "{said}");
 
-    // The head itself is lost. Nothing is advised before the device has been tried.
+    // The head itself is lost. There is no advice before the device has been tried.
     place.ok("power left off");
     let waits = alert(
         &place,
@@ -173,7 +173,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
     shell(&place, "right", "stonith_admin --confirm left");
     place.wait_for("pool tank: served by right");
 
-    // Then the witness, too: the head that is left may not act.
+    // Then the witness, too: the remaining head may not act.
     shell(&place, "witness", "pkill corosync-qnetd");
     alert(&place, "right", "cluster", "right has no quorum");
     assert_eq!(

@@ -78,7 +78,7 @@ fn lists_cover_all_pools_and_names_find_their_own() {
         );
     }
 
-    // A target finds its pool, also to be changed.
+    // A target selects its pool, for changes, too.
     let shown = machine
         .ok(&format!("target show {} --json", TARGETS[1]))
         .json();
@@ -168,7 +168,7 @@ fn a_pool_whose_server_was_killed_is_listed_as_not_served_with_what_to_do() {
         let both = machine.ok(&format!("{list} --json")).json();
         assert_eq!(length(&both), 2, "{list}: {both}");
     }
-    // A look leaves the pool as the server left it.
+    // A read-only command leaves the pool as the server left it.
     let found = machine.ok("pool list --json").json();
     let states: Vec<&str> = found
         .as_array()
@@ -178,7 +178,7 @@ fn a_pool_whose_server_was_killed_is_listed_as_not_served_with_what_to_do() {
         .collect();
     assert_eq!(states, ["served", "active"], "{found}");
 
-    // Also where nothing of it can be read any more.
+    // Even where nothing of it can be read any more.
     std::fs::remove_file(machine.path("a")).expect("the disk goes");
     let said = flowing(&machine.ok("status").out);
     for part in ["pool: tank health: UNKNOWN", "no pool tank was found"] {
@@ -225,7 +225,8 @@ fn lists_cover_all_pools_while_no_server_runs_and_write_to_none() {
     assert_eq!(shown["name"], TARGETS[1]);
     machine.refused("portal list", 7, "no server");
 
-    // One that is not on any disk here any more is forgotten by lists, not a failure of them.
+    // A pool that is on no local disk any more is dropped from lists, and is not reported as a
+    // failure.
     std::fs::rename(machine.path("b"), machine.path("elsewhere")).expect("the disk goes");
     let one = machine.ok("volume list").out;
     assert!(one.contains("tank/v") && !one.contains("attic"), "{one}");
@@ -239,7 +240,7 @@ fn a_target_of_another_pool_of_this_machine_is_refused_and_one_that_came_otherwi
         machine.refused(&create, 4, part);
     }
     assert_eq!(length(&machine.ok("target list attic --json").json()), 1);
-    // Again in its own pool: that is so already.
+    // Again in its own pool: it exists already.
     machine.ok(&format!("target create {} --pool tank", TARGETS[0]));
 
     assert_eq!(tank.stop(), 0, "{}", machine.log());
@@ -248,7 +249,7 @@ fn a_target_of_another_pool_of_this_machine_is_refused_and_one_that_came_otherwi
     let said = flowing(&machine.ok("status").out);
     let told = format!("target {} is also in pool", TARGETS[0]);
     assert_eq!(said.matches(&told).count(), 2, "{said}");
-    // Which of the two is meant is not guessed.
+    // An ambiguous name is not guessed.
     let destroy = format!("target destroy {}", TARGETS[0]);
     machine.refused(&destroy, 2, "attic tank");
     machine.ok(&format!("{destroy} --pool attic"));
@@ -334,7 +335,7 @@ fn a_server_that_stands_still_keeps_nothing_from_being_told_of_the_others() {
     for part in ["pool tank", "may be killed"] {
         assert!(said.err.contains(part), "{}", said.err);
     }
-    // It may be the one that has the target, so no other is looked at.
+    // The target may be in that pool, so no other pool is searched.
     machine.refused(&format!("target show {}", TARGETS[0]), 7, "may be killed");
     machine.ok(&format!("target show {}", TARGETS[1]));
     let took = began.elapsed();

@@ -1,4 +1,4 @@
-//! Machines between which snapshots travel, each with a server and clients of its own.
+//! Hosts that send snapshots to each other, each with a server and clients of its own.
 
 use std::io::Write;
 use std::process::{Child, Stdio};
@@ -7,7 +7,7 @@ use super::nbd::Nbd as Client;
 use super::{Machine, Said, ServerProcess};
 
 pub const MIB: usize = 1 << 20;
-/// Contents of the volume that travels, in bytes.
+/// Size of the replicated volume, in bytes.
 pub const SIZE: usize = 24 * MIB;
 
 /// A host that serves an NBD export of `tank/v`.
@@ -129,7 +129,7 @@ impl Head {
     }
 }
 
-/// Bytes that do not compress, different for each seed.
+/// Returns incompressible bytes, different for each seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);

@@ -13,10 +13,10 @@ use leg_record::{Memory, decode_memory};
 /// Bytes of one write.
 const BLOCK: usize = 16 << 10;
 
-/// Both sides of a connection, and whether it has ended.
+/// Both sides of a connection, and whether it is closed.
 type Passed = ([TcpStream; 2], Arc<AtomicBool>);
 
-/// Passes connections on, until they are cut.
+/// Forwards connections, until they are cut.
 pub struct Way {
     address: String,
     connections: Arc<Mutex<Vec<Passed>>>,
@@ -201,7 +201,7 @@ impl Head {
         let mut server = ServerProcess {
             child: child.expect("it starts"),
         };
-        // One that serves does not end, and is killed with the test.
+        // A server that does serve is killed by the test.
         let code = server.wait();
         assert_ne!(code, 0, "it was served");
         std::fs::read_to_string(said).expect("readable")
@@ -274,7 +274,7 @@ impl Head {
         found.unwrap_or_default().to_owned()
     }
 
-    /// How many records the servers of this head committed.
+    /// Returns how many records the servers of this head committed.
     pub fn records(&self) -> usize {
         self.machine
             .log()
@@ -304,7 +304,7 @@ impl Head {
     }
 }
 
-/// The disk of a head in the group of that number.
+/// Returns the disk of a head in the group of that number.
 fn disk_name(head: &str, group: usize) -> String {
     match group {
         0 => head.to_owned(),
@@ -320,7 +320,7 @@ pub struct Pair {
     witness_address: String,
     third_address: String,
     pub witness: Process,
-    /// Between the heads, in both directions; none where they reach each other directly.
+    /// The proxies between the heads, in both directions; none where they connect directly.
     network: Vec<Way>,
     acknowledged: u64,
 }
@@ -357,7 +357,7 @@ impl Pair {
         Self::founded(1, true, false, false)
     }
 
-    /// Two heads and a witness, with nothing on record: `a` serves the pool on its own disk alone, as a pool without legs.
+    /// Two heads and a witness, without a record: `a` serves the pool on its own disk alone, as a pool without legs.
     pub fn plain() -> (Self, ServerProcess) {
         let mut pair = Self::configured(1, true, false, true);
         pair.a.machine.ok("pool create tank a");
@@ -381,7 +381,7 @@ impl Pair {
         self.restart();
     }
 
-    /// A witness runs, and the configurations of both heads name it. Their leg-servers have read that.
+    /// Starts a witness, and adds it to the configurations of both heads. Their leg-servers have read that.
     pub fn name_witness(&mut self) {
         self.witness_folder = Some(tempfile::tempdir().expect("a folder"));
         let entry = self.witness_entry();
@@ -389,7 +389,7 @@ impl Pair {
         self.reconfigure("[pools.tank]", &format!("{entry}[pools.tank]"));
     }
 
-    /// The configurations of both heads, and that of a third one, name the third one and its leg, and no witness. All leg-servers have read
+    /// Adds a third head and its leg to the configurations of all heads, and no witness. All leg-servers have read
     /// that.
     pub fn name_third(&mut self) -> Head {
         let mut third = Head::new("c", self.third_address.clone(), 1);
@@ -419,7 +419,7 @@ impl Pair {
         third
     }
 
-    /// Writes as long as a command on `a` runs, which succeeds.
+    /// Writes while a command on `a` runs, which succeeds.
     pub fn write_during(&mut self, words: &str) {
         let mut client = self.a.client();
         let mut command = self.a.begin(words);
@@ -434,7 +434,7 @@ impl Pair {
         self.check(&mut client);
     }
 
-    /// The configurations of both heads name no witness any more. Their leg-servers have read that.
+    /// Removes the witness from the configurations of both heads. Their leg-servers have read that.
     pub fn unname_witness(&mut self) {
         let entry = self.witness_entry();
         self.reconfigure(&entry, "");
@@ -480,7 +480,7 @@ impl Pair {
         self.b.start_leg_server();
     }
 
-    /// The configurations of both heads name the leg of `b`, and the leg-servers have read that.
+    /// Adds the leg of `b` to the configurations of both heads. The leg-servers have read that.
     pub fn widen(&mut self) {
         let leg = |head: &Head, disk: usize| {
             let path = head.machine.path(head.name);
@@ -495,12 +495,12 @@ impl Pair {
         self.b.reconfigure(|text| text.replace(&a, &both));
     }
 
-    /// The same with so many groups of a leg of each head.
+    /// The same with this number of groups, with a leg of each head.
     pub fn with_groups(groups: usize, has_witness: bool) -> (Self, ServerProcess) {
         Self::founded(groups, has_witness, false, true)
     }
 
-    /// The same without a witness, and the network between the heads can be cut.
+    /// The same without a witness, and with a network between the heads that can be cut.
     pub fn with_network() -> (Self, ServerProcess) {
         Self::founded(1, false, true, true)
     }
@@ -685,7 +685,7 @@ impl Pair {
         self.witness = Process(Some(child.expect("it starts")));
     }
 
-    /// The configurations of both heads name disk `new` of a head where they named `old`, and the leg-servers have read that.
+    /// Replaces disk `old` of a head by `new` in the configurations of both heads. The leg-servers have read that.
     pub fn exchange(&mut self, head: &str, old: &str, new: &str) {
         let machine = match head {
             "a" => &self.a.machine,
@@ -697,7 +697,8 @@ impl Pair {
         self.b.reconfigure(|text| text.replace(&old, &new));
     }
 
-    /// The configurations of both heads name the first two disks of `b` at each other's number, and the leg-servers have read that.
+    /// Swaps the numbers of the first two disks of `b` in the configurations of both heads. The leg-servers have read
+    /// that.
     pub fn cross_disks_of_b(&mut self) {
         let [one, other] = [0, 1].map(|group| {
             let path = self.b.machine.path(&disk_name("b", group));
@@ -711,7 +712,7 @@ impl Pair {
         self.b.reconfigure(cross);
     }
 
-    /// From the next start of a server on, `a` reaches the disk of `b` by this way.
+    /// From the next start of a server on, `a` reaches the disk of `b` through this proxy.
     pub fn way_to_b(&self) -> Way {
         let direct = format!("{}:7072", self.b.address);
         let way = Way::to(direct.clone());
@@ -732,7 +733,7 @@ impl Pair {
         self.acknowledged += count;
     }
 
-    /// Has the server of `head` write a transaction group.
+    /// Forces the server of `head` to write a transaction group.
     pub fn write_group(&self, head: &Head) {
         let name = format!("tank/group{}", self.acknowledged);
         head.machine

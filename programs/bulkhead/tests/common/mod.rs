@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time that a server may take to start or to end.
+/// Longest time for a server to start or to exit.
 pub const SERVER_WAIT: Duration = Duration::from_secs(60);
 
 /// A directory that simulates a host.
@@ -55,7 +55,7 @@ impl Machine {
         file.set_len(bytes).expect("a sparse file");
     }
 
-    /// The server that obeys `faults` has no device of the pool any more on return.
+    /// On return, the server that obeys `faults` has no device of the pool any more.
     pub fn take_disks_away(&self, faults: &Path) {
         let gone = |disk: &str| format!("{} gone\n", self.path(disk).display());
         std::fs::write(faults, gone("a") + &gone("b")).expect("written");
@@ -73,7 +73,7 @@ impl Machine {
         self.command_of(env!("CARGO_BIN_EXE_bulkhead"), words)
     }
 
-    /// The same for one of our programs.
+    /// The same for one of our binaries.
     pub fn command_of(&self, program: &str, words: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -191,14 +191,15 @@ impl Machine {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Where the server listens for iSCSI (`ADDRESS:PORT`) on addresses that start like this.
+    /// Returns the iSCSI portals of the server (`ADDRESS:PORT`) with addresses that start like
+    /// this.
     pub fn portal(&self, address: &str) -> String {
         let portal = self.listener("iscsi_portals", address);
         let (portal, _group) = portal.split_once(',').expect("a group");
         portal.to_owned()
     }
 
-    /// Where the server listens for NBD over TCP, on an address that starts like this.
+    /// Returns the NBD listener of the server over TCP, with an address that starts like this.
     pub fn nbd_listener(&self, address: &str) -> String {
         self.listener("nbd_listeners", address)
     }

@@ -1,5 +1,5 @@
-//! The smallest NBD client: one export, simple replies, one request at a time. Written from the
-//! protocol's document, not from our own server.
+//! A minimal NBD client: one export, simple replies, one request at a time. Written from the
+//! protocol's specification, not from our own server.
 
 use std::io::{Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;

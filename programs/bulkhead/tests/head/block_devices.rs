@@ -1,5 +1,5 @@
-//! Pools on real block devices: loop devices with sectors of both sizes, which go the way that
-//! disks go (io_uring, past the page cache). Where there are none, the tests say so and pass.
+//! Pools on real block devices: loop devices with sectors of both sizes, which use the same path as
+//! disks (io_uring, bypassing the page cache). Where there are none, the tests report so and pass.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// `None`, and why on the standard error, where that is not permitted.
+    /// `None`, with the reason on the standard error, where that is not permitted.
     fn attach(file: &Path, sector_bytes: u32) -> Option<Self> {
         let output = Command::new("losetup")
             .args(["--find", "--show", "--sector-size"])
@@ -94,7 +94,7 @@ impl Disks {
     }
 }
 
-/// The open files of a process that are `target`, with their flags.
+/// Returns the open files of a process that are `target`, with their flags.
 fn open_flags(pid: u32, target: &str) -> Vec<u32> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("a process of ours");
     let numbers = files.filter_map(|file| {
@@ -157,7 +157,7 @@ fn stock_zdb_finds_four_labels_and_only_features_that_the_kernel_has() {
                 let _ = writeln!(std::io::stderr(), "skipped: {KERNEL_FEATURES} is missing");
                 continue;
             };
-            // Indented below the heading there are only features: ORGANISATION:NAME.
+            // Below the heading only features are indented: ORGANISATION:NAME.
             let features = label
                 .split_once("features_for_read:\n")
                 .expect("features")

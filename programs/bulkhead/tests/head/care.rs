@@ -1,5 +1,5 @@
-//! The daily care of a served pool: scrubs that repair, damage that cannot be repaired, disks that
-//! are replaced while the server is killed, quotas that hold.
+//! The maintenance of a served pool: scrubs that repair, damage that cannot be repaired, disks that
+//! are replaced while the server is killed, and quotas.
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -31,7 +31,7 @@ fn spoil(disk: &Path, bytes: &[u8]) -> usize {
         .expect("a disk");
     let mut all = Vec::new();
     file.read_to_end(&mut all).expect("readable");
-    // Blocks lie at multiples of the smallest one.
+    // Blocks start at multiples of the smallest one.
     let places = (0..all.len() - bytes.len()).step_by(512);
     let places = places.filter(|&at| all[at..at + 64] == bytes[..64]);
     let mut count = 0;
@@ -131,7 +131,7 @@ fn a_paused_scrub_survives_a_kill_and_goes_on_when_it_is_told_to() {
         machine.ok("pool scrub tank --pause");
         status(&machine)["scan"]["state"] == "paused"
     });
-    // A pause is in the pool with its transaction group.
+    // A pause is stored in the pool with its transaction group.
     eventually("the event is recorded", || {
         machine
             .ok("pool events tank")
@@ -266,7 +266,7 @@ fn a_disk_is_replaced_by_one_command_even_if_the_server_is_killed() {
     let output = command.wait_with_output().expect("a child of ours");
     let mut rest = String::new();
     told.read_to_string(&mut rest).expect("readable");
-    // Whether the server was killed before or after the new leg was in.
+    // Whether the server was killed before or after the new leg was attached.
     machine.ok(&format!("{words} {} --yes", ""));
     assert!(output.status.success(), "{line}{rest} {}", machine.log());
     eventually("the new leg is in, the bad one is out, all is well", || {
@@ -290,7 +290,7 @@ fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
     let data = noise(4, 24 << 20);
     write(&machine, 0, &data);
-    // Slow enough to be taken away while it is filled.
+    // Slow enough to be removed while it is filled.
     std::fs::write(&faults, format!("{} delay=250\n", new.display())).expect("written");
     let words = format!(
         "pool replace-disk tank {} --with {} --yes",
@@ -427,7 +427,7 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
     };
     assert_eq!(next_kind(), "imported");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
-    // A write before that would be on the disks in time.
+    // An earlier write would reach the disks in time.
     machine.take_disks_away(&faults);
     let writer =
         std::thread::spawn(move || client.write(0, &[1; 65_536]).and_then(|()| client.flush()));
@@ -460,7 +460,7 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
     assert_eq!(kept.matches("\"suspended\"").count(), 1, "{kept}");
 }
 
-/// The new disk is where the old one was, as in a drawer: the same path.
+/// The new disk is at the path of the old one, like in a disk bay.
 #[test]
 fn a_disk_is_exchanged_in_its_place() {
     let machine = Machine::with_exported_volume();
@@ -483,7 +483,7 @@ fn a_disk_is_exchanged_in_its_place() {
     assert_eq!(legs, Some(2), "{found}");
     assert_eq!(next(&machine), "");
     assert!(machine.ok(&words).out.contains("no device"));
-    // The other one goes, and the new one has it all.
+    // The other disk is removed, and the new one is complete.
     machine.ok(&format!("pool detach tank {}", machine.path("a").display()));
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     assert!(client.read(0, data.len()).expect("read") == data);

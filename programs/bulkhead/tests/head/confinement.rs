@@ -47,7 +47,7 @@ fn every_thread_of_a_server_has_given_up_what_it_never_needs() {
             count += 1;
             for set in ["CapEff", "CapPrm", "CapInh", "CapBnd"] {
                 let more = bits(&status, set) & !kept;
-                // Only root can take anything out of the bounding set.
+                // Only root can drop capabilities from the bounding set.
                 let is_ours = set != "CapBnd" || status["Uid"].starts_with('0');
                 assert!(!is_ours || more == 0, "{set} has {more:x} more: {status:?}");
             }

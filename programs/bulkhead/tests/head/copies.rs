@@ -130,7 +130,7 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
     assert_eq!(status("tank")["health"], "ONLINE");
 }
 
-/// The library would only say that it is busy, with and without the flag.
+/// The library would only report that it is busy, with and without the flag.
 #[test]
 fn a_copy_of_a_disk_in_use_is_added_to_the_pool_only_when_it_was_erased() {
     let machine = Machine::with_disks(&["a", "b"]);

@@ -1,5 +1,5 @@
-//! Encrypted volumes travel as they are stored to a pool that has no key, whole, by changes, cut
-//! off and gone on with, under kills; and are taken back to snapshots while they are in use.
+//! Encrypted volumes are sent raw to a pool without their key: in full, incrementally, interrupted
+//! and resumed, under kills; and are rolled back to snapshots while they are in use.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::common::nbd::Nbd;
 use crate::common::tools::installed;
 
 const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// Contents of the volume that is written, in bytes.
+/// Size of the written volume, in bytes.
 const WRITTEN: usize = 12 * MIB;
 
 /// A head with the encrypted volume `tank/e`, exported as `e`.
@@ -46,7 +46,7 @@ fn read(head: &Head, export: &str, length: usize) -> Vec<u8> {
     pieces.map(read).collect::<Vec<_>>().concat()
 }
 
-/// Feeds a receive a part of a stream, and kills the receiving server before the rest comes.
+/// Feeds a receive a part of a stream, and kills the receiving server before the rest arrives.
 fn cut(head: Head, words: &str, part: &[u8]) -> Head {
     let mut receive = head.start_receive(words);
     let mut input = receive.stdin.take().expect("piped");
@@ -96,7 +96,7 @@ fn raw_streams_of_an_encrypted_volume_reach_a_pool_without_the_key() {
     let changes = near.stream("snapshot send tank/e@two --from @one --raw");
     judged(&near, &whole);
 
-    // A receive that is not resumable is as if it had never begun, also where a start finds it.
+    // A receive that is not resumable leaves no trace, even if a start finds it.
     let far = Head::new();
     let far = cut(far, "snapshot receive tank/c", &whole[..whole.len() / 2]);
     assert_eq!(volumes(&far), ["tank/v"]);
@@ -111,7 +111,7 @@ fn raw_streams_of_an_encrypted_volume_reach_a_pool_without_the_key() {
     };
     far.received(words, &rest);
 
-    // Changes arrive whole or not at all.
+    // Changes arrive completely or not at all.
     let far = cut(
         far,
         "snapshot receive tank/c",

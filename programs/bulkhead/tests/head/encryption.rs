@@ -24,7 +24,7 @@ fn with_input(machine: &Machine, words: &str, input: &str) -> Said {
         .spawn()
         .expect("the program runs");
     let mut pipe = child.stdin.take().expect("piped");
-    // One that refuses before it reads is seen by its exit code.
+    // A command that refuses before it reads is detected by its exit code.
     let _ = pipe.write_all(input.as_bytes());
     drop(pipe);
     let output = child.wait_with_output().expect("output");
@@ -152,7 +152,7 @@ fn a_key_that_comes_late_is_found_without_being_told() {
     machine.ok("snapshot create tank/v@locked");
     machine.ok("volume key unload tank/v");
     assert!(capacity(&machine).is_err());
-    // Its shape is not known without the key.
+    // Its properties are unknown without the key.
     for words in [
         "rollback tank/v@locked",
         "rescue tank/v --background",
@@ -253,12 +253,12 @@ fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
         machine.ok("pool events tank").out.contains("it is sealed")
     });
     assert_eq!(state(&machine, "tank/g/one")["loaded"], false);
-    // The other key is not kept waiting by this one.
+    // This key does not delay the other one.
     assert_eq!(state(&machine, "tank/v")["loaded"], true);
     assert_eq!(server.stop(), 0);
 }
 
-/// Kills the server while it does `words`, at moments that move from the beginning to the end.
+/// Kills the server while it does `words`, at times that move from the beginning to the end.
 #[test]
 fn a_key_change_that_is_killed_leaves_the_old_key_or_the_new_one() {
     let machine = machine();

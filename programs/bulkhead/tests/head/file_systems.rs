@@ -1,5 +1,5 @@
-//! File systems by the command line: made, shared, found again after a restart, taken back, destroyed; with a server and
-//! without.
+//! File systems by the command line: created, shared, found again after a restart, rolled back, destroyed; with and
+//! without a server.
 
 use crate::common::Machine;
 
@@ -150,7 +150,7 @@ fn snapshots_are_of_file_systems_too() {
     );
 }
 
-/// A key of its own, without which nothing of it is read.
+/// A key of its own, without which no part of it is readable.
 #[test]
 fn an_encrypted_file_system_is_locked_until_its_key_is_loaded() {
     let machine = machine_with_a_pool();

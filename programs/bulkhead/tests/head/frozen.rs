@@ -1,4 +1,4 @@
-//! Frozen volumes: writes of a connected client wait, and reads do not.
+//! Frozen volumes: writes of a connected client are blocked, and reads are not.
 
 use std::time::{Duration, Instant};
 

@@ -24,7 +24,7 @@ const DISKS: [&str; 8] = [
     "dev/disk/by-id/nvme-b",
 ];
 
-/// Starts of the examples of commands without a definition in `control` that no test runs here, and why.
+/// Prefixes of the examples of commands without a definition in `control` that no test runs here, and why.
 const ELSEWHERE: [(&str, &str); 17] = [
     ("head", "never exits, and needs real addresses: proof.api"),
     ("user ", "needs a password: proof.api"),
@@ -170,7 +170,7 @@ fn world() -> Machine {
     machine
 }
 
-/// The world as it was made: paths stay the same, because labels name them.
+/// The environment as it was created: paths stay the same, because labels contain them.
 fn put_back(machine: &Machine) {
     let words = format!("rm -rf {CHANGED} run && cp -a --sparse=always pristine/. .");
     shell(machine, &words);
@@ -184,7 +184,7 @@ fn shell(machine: &Machine, words: &str) {
     assert!(command.status().expect("a shell").success(), "{words}");
 }
 
-/// The words after `bulkhead` of every example below the command `words`.
+/// Returns every example below the command `words`, without the leading `bulkhead`.
 fn examples(words: &str, found: &mut Vec<String>) {
     let help = Machine::with_disks(&[]).ok(&format!("{words} --help")).out;
     let after = help.split_once("\nExample").map_or("", |(_, after)| after);
@@ -246,7 +246,7 @@ fn every_example_does_what_it_says() {
     let defined = defined();
     let printed: BTreeSet<&str> = all.iter().map(String::as_str).collect();
     let other = Defined::default();
-    // The help wraps a line that is too long: its definition has to continue it after a backslash.
+    // The help wraps a line that is too long: its definition must continue it after a backslash.
     let hidden = defined
         .keys()
         .filter(|line| !printed.contains(line.as_str()));
@@ -291,7 +291,7 @@ fn every_example_does_what_it_says() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// bash fills in nouns, verbs, options and their values.
+/// bash completes nouns, verbs, options and their values.
 #[test]
 fn bash_completes_what_the_grammar_has() {
     let machine = Machine::with_disks(&[]);

@@ -14,7 +14,7 @@ use crate::common::Machine;
 use client::{Caller, Client, MOUNT, NFS, SERVER, Told, credential};
 use nfs::xdr::{Reader, Writer};
 
-/// `auth_stat` of a context that is not known.
+/// `auth_stat` of an unknown context.
 const NO_CONTEXT: u32 = 13;
 /// Procedures of version 3.
 const LOOKUP: u32 = 3;

@@ -36,7 +36,7 @@ fn machine() -> Option<Machine> {
     Some(machine)
 }
 
-/// `filesystem mount` that lasts; killed and unmounted when dropped.
+/// A running `filesystem mount`; killed and unmounted when dropped.
 struct Mounted {
     child: Child,
     at: PathBuf,
@@ -239,7 +239,7 @@ fn others_than_root_may_what_the_files_permit() {
         let mode = fs::Permissions::from_mode(mode);
         fs::set_permissions(mounted.path(name), mode).expect("permitted");
     };
-    // The kernel has walked through it for root, and must ask again.
+    // The kernel has resolved it for root, and must check again.
     mode("closed", 0o700);
     fs::read(mounted.path("closed/file")).expect("root reads");
     let refused = as_ann(&format!("cat {at}/closed/file")).expect_err("refused");

@@ -258,7 +258,7 @@ fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
     machine.ok(&format!("{forgotten} --search else\\:where"));
 }
 
-/// Scripts read one document, whatever is wrong.
+/// Scripts read one document, whatever the failure.
 #[test]
 fn words_that_are_no_command_are_a_failure_in_json_too() {
     let machine = Machine::with_disks(&["a"]);

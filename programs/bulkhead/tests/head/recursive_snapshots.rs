@@ -79,7 +79,8 @@ fn a_tree_under_load_is_kept_as_of_one_moment() {
             u64::from_le_bytes(block[..8].try_into().expect("8 bytes"))
         });
         let [first, second, third] = numbers;
-        // The second is written after the first is acknowledged, the third after the second, the first again after that.
+        // The second is written after the first is acknowledged, the third after the second, the first again after
+        // that.
         let is_a_moment = first >= second && second >= third && first - third <= 1;
         assert!(is_a_moment, "moment {moment}: {numbers:?}");
     }
@@ -93,7 +94,7 @@ fn what_is_refused_makes_nothing() {
     machine.ok("snapshot create tank/db/b@taken");
     let before = snapshots(&machine);
     assert_eq!(before, ["tank/db/b@taken"]);
-    // A character too long below, and not here.
+    // A name that is one character too long for a child, and not for this dataset.
     let long = format!("tank/db@{}", "n".repeat(246));
     let long = long.as_str();
     for (names, code, part) in [
@@ -115,7 +116,7 @@ fn what_is_refused_makes_nothing() {
         machine.refused(&format!("snapshot create {names}"), code, part);
         assert_eq!(snapshots(&machine), before, "{names}");
     }
-    // A dataset with nothing below is a file system without files.
+    // A dataset without children is a file system without files.
     machine.ok("snapshot create -r tank/empty@noon");
     // A tree and a dataset in it, by the same name, are the tree.
     let said = machine.ok("snapshot create -r tank/db@noon tank/db/a@noon tank/other@noon");

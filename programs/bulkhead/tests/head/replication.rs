@@ -62,7 +62,7 @@ impl Pair {
         ));
     }
 
-    /// Replicates now; a scheduled run that is under way goes first.
+    /// Replicates now; a scheduled run in progress goes first.
     fn run_in_turn(&self) {
         let deadline = Instant::now() + RUN_WAIT;
         loop {
@@ -89,7 +89,7 @@ impl Pair {
         ));
     }
 
-    /// Names of the snapshots of `volume` that replication made.
+    /// Returns the names of the snapshots of `volume` that replication created.
     fn snapshots(&self, head: &Head, volume: &str) -> Vec<String> {
         let all = head
             .machine
@@ -143,7 +143,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     );
     assert_eq!(copy["exports"].as_array().map(Vec::len), Some(0));
 
-    // The snapshots keep their names, and snapshots of all that is below leave copies out, unless a copy is named.
+    // The snapshots keep their names. Recursive snapshots leave copies out, unless a copy is named.
     for (head, volume) in [(&pair.near, "tank/v"), (&pair.far, "tank/from/v")] {
         let snapshot = pair.snapshots(head, volume).pop().expect("a snapshot");
         let rename = format!("snapshot rename {snapshot} mine");
@@ -277,7 +277,7 @@ fn connections_that_say_nothing_do_not_hold_up_replication() {
     drop(silent);
 }
 
-/// Lets so many bytes through, and then nothing more.
+/// Forwards this number of bytes, and then stalls.
 fn stalling_way(to: String, most: usize) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address").to_string();
@@ -304,7 +304,7 @@ fn stalling_way(to: String, most: usize) -> (String, Arc<AtomicBool>) {
     (address, stalled)
 }
 
-/// Its silence alone would end it after a minute.
+/// Its silence alone would time out after a minute.
 #[test]
 fn a_stream_ends_at_once_when_its_pool_is_revoked() {
     const AT_ONCE: Duration = Duration::from_secs(30);
@@ -400,7 +400,7 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     assert_eq!(shown(far, "tank/from/v")["exports"], serde_json::json!([]));
     far.refused("nbd export tank/from/v --name w", 5, "is a copy");
 
-    // A kill in the middle leaves the one or the other.
+    // After a kill in the middle, either state is valid.
     let mut killed = far.command(promote).spawn().expect("started");
     let Pair { near, far, .. } = pair;
     let far = far.killed_and_restarted();
@@ -499,7 +499,7 @@ fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
     assert_eq!((far.stop(), near.stop()), (0, 0));
 }
 
-/// A shared file system is replicated with those below it. The copies are not shared until they are promoted.
+/// A shared file system is replicated with its children. The copies are not shared until they are promoted.
 #[test]
 fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promoted() {
     const SHARE: &str = "rw=127.0.0.0/8,insecure";

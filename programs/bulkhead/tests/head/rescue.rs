@@ -79,7 +79,7 @@ fn labels(machine: &Machine) -> Vec<String> {
         let path = machine.path(disk).display().to_string();
         let said = run("zdb", &["-l", &path]);
         let lines = said.lines().filter(|line| {
-            // The import, which is numbered, is expected.
+            // The import increments its number, which is expected.
             let of_each_import = ["txg:", "state:", "bulkhead:start:"];
             !of_each_import
                 .iter()
@@ -331,7 +331,7 @@ fn without_a_server_the_pool_is_opened_for_the_rescue_and_exported_again() {
         "exported"
     );
     assert_eq!(identities(&machine), before);
-    // Killed: the server that it had started notices.
+    // Killed: the server that it had started detects it.
     let rescue = Rescue::begin(&machine, "tank/v@old");
     rescue.kill();
     eventually("exported", || {
@@ -379,7 +379,7 @@ fn a_file_system_in_a_partition_is_found_and_a_file_in_it_repaired() {
         (&found["name"], &found["contents"]),
         (&"root".into(), &"ext4".into())
     );
-    // Copied out, repaired, put back, as the printed commands say.
+    // Copied out, repaired, and written back, with the printed commands.
     run("nbdcopy", &[&uri_of(&rescue), &path("copy")]);
     splice(&machine.path("copy"), OFFSET, &machine.path("fs"), 0);
     debugfs(&path("fs"), "rm config");

@@ -150,7 +150,7 @@ fn clones_are_made_promoted_and_their_origins_destroyed_under_clients() {
         .write(4096, &[7; 4096])
         .expect("the origin continues, too");
     client.flush().expect("flushed");
-    // The snapshot is the clone's now, which can go back to it.
+    // The snapshot belongs to the clone now, which can be rolled back to it.
     machine.refused("volume rollback tank/v@old", 3, "no snapshot tank/v@old");
     machine.ok("volume rollback tank/copy@old");
     assert_eq!(other.read(0, 4096).expect("read"), [1; 4096]);

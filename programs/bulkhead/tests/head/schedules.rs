@@ -1,4 +1,4 @@
-//! Snapshots on a schedule, taken by a server with a client on the volumes; killed in between.
+//! Snapshots on a schedule, taken by a server with a client on the volumes, with kills in between.
 
 use crate::common::nbd::Nbd;
 use crate::common::{Machine, eventually};
@@ -11,7 +11,7 @@ fn snapshots(machine: &Machine, of: &str) -> Vec<String> {
     list.iter().map(name).collect()
 }
 
-/// Those that a schedule made, oldest first: their names sort by time.
+/// Returns those of a schedule, oldest first: their names sort by time.
 fn scheduled(machine: &Machine, of: &str) -> Vec<String> {
     let mut found = snapshots(machine, of);
     found.retain(|name| name.contains("@auto-"));
@@ -26,7 +26,7 @@ fn has_event(machine: &Machine, part: &str) -> bool {
     events.iter().any(says)
 }
 
-/// Sets a schedule; its rule holds blanks.
+/// Sets a schedule; its rule contains blanks.
 fn set(machine: &Machine, of: &str, rule: &str) {
     let mut command = machine.command("snapshot schedule set");
     let output = command
@@ -64,7 +64,7 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[1; 65_536]).expect("written");
     client.flush().expect("flushed");
-    // The newest of one volume; the other one has it, too, until both are removed.
+    // The newest of one volume; the other volume has it, too, until both are removed.
     let mut first = String::new();
     eventually(
         "both volumes have one of the same time, and it is cloned",
@@ -100,7 +100,7 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
         "manual snapshots are retained: {own:?}"
     );
     assert!(scheduled(&machine, "tank/scratch").is_empty());
-    // As it was when the clone was made.
+    // The contents at the time of the clone.
     let mut read = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     assert!(
         read.read(0, 4096)

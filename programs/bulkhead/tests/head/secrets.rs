@@ -194,7 +194,7 @@ fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluste
     if installed("iscsi-inq") {
         assert!(is_let_in(&machine, &ann(), ""));
     }
-    // The cluster gets another key, and the old one is kept aside until all is sealed with the new one.
+    // The cluster gets another key, and the old one is retained until all secrets are sealed with the new one.
     std::fs::create_dir_all(machine.path("state/seal-keys")).expect("a folder");
     let kept = machine.path("state/seal-keys/authkey-before");
     std::fs::rename(&key, &kept).expect("kept");

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::common::nbd::Nbd;
 use crate::common::{Machine, eventually};
 
-/// Of several snapshots one cannot be taken, when space for another was set aside already.
+/// One of several snapshots fails, when space for another was reserved already.
 #[test]
 fn of_several_snapshots_none_is_taken_when_one_exists() {
     let machine = Machine::with_disks(&["a"]);
@@ -17,7 +17,7 @@ fn of_several_snapshots_none_is_taken_when_one_exists() {
     }
     let server = machine.serve("");
     machine.ok("snapshot create tank/second@now");
-    // By now nothing else is in a transaction group.
+    // By now no other change is in a transaction group.
     for _ in 0..3 {
         machine.refused(
             "snapshot create tank/first@now tank/second@now",
@@ -174,7 +174,7 @@ fn a_request_about_another_pool_is_refused_and_harms_no_later_one() {
     assert_eq!(machine.ok("status --json").json()["volume_count"], 1);
 }
 
-/// All of a target's maps and itself go in one transaction group.
+/// All maps of a target and the target itself change in one transaction group.
 #[test]
 fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
     const TARGET: &str = "iqn.2026-01.org.example:whole";
@@ -200,7 +200,7 @@ fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
         }
         let mut destroy = machine.command(&format!("target destroy {TARGET} --mapped"));
         let mut destroy = destroy.spawn().expect("started");
-        // Not to wait for anything: the kill shall come at different moments.
+        // No synchronisation: the kill shall hit different steps.
         std::thread::sleep(std::time::Duration::from_millis(4 * round));
         server.kill();
         let told = destroy.wait().expect("ended").success();
@@ -334,7 +334,7 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
     std::fs::write(&faults, both).expect("written");
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
-    // Writes until after the pool resumed: whenever the fault strikes, it strikes a write.
+    // Writes until the pool has resumed: whenever the fault occurs, it hits a write.
     let writer = std::thread::spawn(move || -> std::io::Result<()> {
         while !end.load(Ordering::Acquire) {
             client.write(0, &[3; 65_536])?;
@@ -554,7 +554,7 @@ fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
     client.write(0, &[OLD; 16_384]).expect("written");
     // Blocks until the transaction group is written.
     machine.ok("snapshot create tank/v@before");
-    // The first block of a log comes with a group of its own.
+    // The first block of a log is written with a transaction group.
     client.write(1 << 20, &[2; 4096]).expect("written");
     client.flush().expect("flushed");
     client.write(4096, &[1; 4096]).expect("written");
@@ -613,7 +613,7 @@ fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
     assert!(machine.ok("status --json").json()["server"]["pid"].is_u64());
 }
 
-/// The log is often all that is left of such an end.
+/// The log is often the only trace of such an exit.
 #[test]
 fn a_fault_is_told_with_its_place_and_ends_the_server() {
     let machine = Machine::with_exported_volume();
@@ -627,7 +627,7 @@ fn a_fault_is_told_with_its_place_and_ends_the_server() {
     );
     let log = machine.log();
     let (_, words) = log.split_once("a fault ends this process").expect("said");
-    // Any of its threads may be the one that a signal from outside meets.
+    // A signal from outside can be delivered to any of its threads.
     let thread = words.strip_prefix("; please report it with what follows (thread ");
     let name = thread.and_then(|rest| rest.split(')').next());
     assert!(name.is_some_and(|name| !name.is_empty()), "{words}");

@@ -20,7 +20,8 @@ fn kinds(machine: &Machine) -> Vec<String> {
         .collect()
 }
 
-/// Writes to export `v` until a write is refused; the error, and the bytes that were written.
+/// Writes to export `v` until a write is refused; returns the error, and the number of written
+/// bytes.
 fn write_until_refused(machine: &Machine) -> (std::io::Error, u64) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     for written in 0..client.size / MIB {
@@ -107,7 +108,7 @@ fn a_pool_that_nobody_serves_tells_its_space_too() {
 /// Acknowledged durable writes are in the log, and a start that finds the pool full must still replay them.
 #[test]
 fn a_reserved_volume_takes_writes_in_a_full_pool_and_its_log_is_replayed_there() {
-    // 24 times a block, by the library's estimate, is more than is left of the reservation when all is written.
+    // 24 times a block, by the library's estimate, exceeds the rest of the reservation when all is written.
     const BLOCK: u64 = 128 << 10;
     const KEPT: u64 = 24 * MIB;
     let machine = Machine::with_disks(&["a", "b"]);

@@ -199,7 +199,7 @@ fn nbd_is_served_on_both_families_and_a_unix_socket() {
     }
 }
 
-/// Its iSCSI is a package of its own.
+/// Its iSCSI is a separate package.
 fn qemu_speaks_iscsi() -> bool {
     if !installed("qemu-io") {
         return false;
@@ -288,7 +288,7 @@ fn tls_serves_clients_with_a_known_certificate_only() {
     );
     let listener = machine.nbd_listener(IPV4);
     let port = listener.rsplit_once(':').expect("a port").1;
-    // The certificate is made out to the name.
+    // The certificate is issued for the name.
     let uri = |scheme: &str, pki: &str| {
         let certificates = text(&machine.path(pki)).to_owned();
         format!("{scheme}://localhost:{port}/v?tls-certificates={certificates}")

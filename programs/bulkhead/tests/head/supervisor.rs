@@ -29,7 +29,7 @@ impl Supervisor {
         (Self(socket), server)
     }
 
-    /// Has the kernel keep as much for it as it does, and reads nothing.
+    /// Fills the kernel's queue, and reads nothing.
     fn stand_still(&self, machine: &Machine) {
         let stranger = UnixDatagram::unbound().expect("a socket");
         stranger.set_nonblocking(true).expect("a flag");
@@ -58,7 +58,7 @@ impl Supervisor {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The next datagram that has this assignment.
+    /// Returns the next datagram with this assignment.
     fn hear_of(&self, assignment: &str) -> Vec<String> {
         loop {
             let heard = self.hear();
@@ -89,7 +89,7 @@ fn the_supervisor_hears_of_readiness_life_and_the_end() {
     assert!(starts(&last, "EXTEND_TIMEOUT_USEC="), "{last:?}");
 }
 
-/// The kernel holds a frozen process's datagrams of before; after those there are none.
+/// The kernel still holds datagrams from before the freeze; after those there are none.
 #[test]
 fn a_frozen_server_gives_no_sign_of_life() {
     let machine = Machine::with_exported_volume();
@@ -137,7 +137,7 @@ fn full_pipe() -> (Stdio, OwnedFd) {
     full(to, from)
 }
 
-/// As the journal of systemd is connected.
+/// Connected like the journal of systemd.
 fn full_socket() -> (Stdio, OwnedFd) {
     let (from, to) = UnixStream::pair().expect("a pair");
     full(to.into(), from.into())

@@ -8,7 +8,7 @@ use crate::common::heads::{Head, MIB, SIZE, fill, noise};
 use crate::common::nbd::Nbd as Client;
 use crate::common::{Machine, eventually};
 
-/// How many streams a server lets in at a time.
+/// Largest number of concurrent streams of a server.
 const STREAMS_MAX: usize = 8;
 
 #[test]
@@ -139,7 +139,7 @@ fn streams_that_hang_leave_places_for_all_other_requests() {
 /// Feeds a part of the stream, and returns when the server has read some of it.
 fn feed_a_part(child: &mut Child, stream: &[u8], length: usize) {
     let input = child.stdin.as_mut().expect("piped");
-    // More than all buffers on the way hold.
+    // More than the capacity of all buffers on the way.
     input.write_all(&stream[..length]).expect("taken");
 }
 
@@ -158,7 +158,7 @@ fn a_killed_receiver_goes_on_where_it_was() {
         far = far.killed_and_restarted();
         drop(child.stdin.take());
         assert!(!child.wait().expect("it ends").success());
-        // Nothing of the first moments is kept if no transaction group was written by then.
+        // Early data is lost if no transaction group was written by then.
         let token = far.token("tank/copy");
         if !token.is_empty() {
             stream = near.stream(&format!("snapshot send --resume {token}"));

@@ -11,7 +11,7 @@ use crate::common::nbd::Nbd;
 use crate::common::{Machine, eventually};
 use serde_json::Value;
 
-/// Writes to export `v` until dropped, so that faults strike.
+/// Writes to export `v` until dropped, so that faults take effect.
 struct Writer {
     ended: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<std::io::Result<()>>>,
@@ -67,7 +67,7 @@ fn pool(machine: &Machine) -> Value {
     machine.ok("pool status tank --json").json()
 }
 
-/// The state of a device, wherever it is in the tree.
+/// Returns the state of a device, at any depth of the tree.
 fn state_of(devices: &Value, path: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for device in devices.as_array().into_iter().flatten() {
@@ -117,7 +117,7 @@ fn a_leg_that_fails_degrades_the_pool_is_told_and_remembered() {
         has(&events(&machine), "state", "is ONLINE")
     });
     eventually("a scrub is reported", || {
-        // While the leg is filled, that is waited for instead.
+        // While the leg is filled, the test waits for that instead.
         machine.ok("pool scrub tank --wait");
         has(&events(&machine), "scan", "the scrub finished")
     });

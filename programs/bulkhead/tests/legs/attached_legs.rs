@@ -1,8 +1,9 @@
-//! Legs that join a pool after it was made.
+//! Legs that join a pool after it was created.
 
 use crate::common::legs::Pair;
 
-/// A pool with one leg gets one on the other head, which then carries it alone. A crash while it is copied to is taken up again.
+/// A pool with one leg gets one on the other head, which then carries it alone. A resynchronization resumes after a
+/// crash.
 #[test]
 fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
     let (mut pair, server) = Pair::narrow();
@@ -51,7 +52,7 @@ fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
     assert_eq!(server.stop(), 0);
 }
 
-/// It is one of another head, and nothing else is new there.
+/// It is a leg of another head, and nothing else is new there.
 #[test]
 fn a_leg_that_the_configuration_names_since_is_attached_without_a_new_start() {
     let (mut pair, server) = Pair::narrow();

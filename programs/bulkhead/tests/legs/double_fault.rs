@@ -26,7 +26,7 @@ fn serve(machine: &Machine) -> ServerProcess {
 fn fail(machine: &Machine, faults: &[(&str, &str)]) {
     let line = |(disk, how): &(&str, &str)| format!("{} {how}\n", machine.path(disk).display());
     let lines: String = faults.iter().map(line).collect();
-    // At once: the server must never read half of it.
+    // Atomically: the server must never read half of it.
     std::fs::write(machine.path("faults.new"), lines).expect("written");
     std::fs::rename(machine.path("faults.new"), machine.path("faults")).expect("renamed");
 }
@@ -64,7 +64,7 @@ fn is_suspended(machine: &Machine) -> bool {
     pool(machine)["suspended"] == true
 }
 
-/// Both legs fail under a write that was not acknowledged.
+/// Both legs fail during a write that was not acknowledged.
 fn lose_both(machine: &Machine) -> Receiver<bool> {
     fail(machine, &[("a", "gone"), ("b", "gone")]);
     eventually("both are gone", || {
@@ -131,7 +131,7 @@ fn a_pool_goes_on_with_the_second_leg_alone_when_that_is_back() {
     goes_on_without("a");
 }
 
-/// One leg owes a flush as long as it is gone, and the other one is back: the library cannot even look at that.
+/// One leg owes a flush as long as it is away, and the other one returns: the library cannot even probe it.
 fn goes_on_without_its_flush(gone: &str) {
     let machine = Machine::with_exported_volume();
     fail(&machine, &[]);
@@ -164,7 +164,7 @@ fn a_pool_goes_on_without_the_second_leg_that_owes_a_flush() {
     goes_on_without_its_flush("b");
 }
 
-/// `a` fell behind, `b` acknowledged more and is gone then, and `a` is back.
+/// `a` fell behind, `b` acknowledged more and is then lost, and `a` returns.
 fn with_stale_leg_back() -> (Machine, ServerProcess) {
     let machine = Machine::with_exported_volume();
     fail(&machine, &[]);
@@ -200,14 +200,14 @@ fn a_pool_that_begins_anew_without_a_leg_does_not_resume_with_it_before() {
     let (machine, mut server) = with_stale_leg_back();
     let said = clear(&machine, WORD);
     assert!(said.out.contains("next start"), "{} {}", said.out, said.err);
-    // The server still has some tenths of a second, in which the other leg is back.
+    // The server still has some tenths of a second, in which the other leg returns.
     fail(&machine, &[]);
     let ends = Instant::now() + Duration::from_millis(200);
     while Instant::now() < ends {
         clear(&machine, "");
     }
     assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
-    // A command that came after the end opened the pool itself, and is in no log of a server.
+    // A command that came after the exit opened the pool itself, and is in no log of a server.
     let log = machine.log();
     let clears = log.lines().filter(|line| line.contains("pool.clear"));
     let done = clears.filter(|line| line.contains(r#"outcome="done""#));

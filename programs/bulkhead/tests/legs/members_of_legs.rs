@@ -57,7 +57,8 @@ fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The witness and the owner take the head in again while the pool is served. Then the witness is lost, and the two heads decide.
+/// The witness and the owner restore the membership of the head while the pool is served. Then the witness is lost, and
+/// the two heads decide.
 #[test]
 fn a_head_without_its_file_is_told_anew_while_the_pool_is_served() {
     let (mut pair, server) = Pair::new(true);

@@ -164,7 +164,7 @@ fn without_the_record_no_leg_is_opened() {
     pair.check(&mut pair.a.client());
     pair.a.await_current("b", true);
     assert_eq!(server.stop(), 0);
-    // A pool that shall be one of this head alone from now on.
+    // A pool that shall belong to this head alone from now on.
     pair.a.leg_server.kill();
     let said = pair
         .a
@@ -324,7 +324,7 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     );
 }
 
-/// The leg of head `name`, as `pool status --json` of `asked` shows it.
+/// Returns the leg of head `name` from `pool status --json` on `asked`.
 fn leg_of(asked: &Head, name: &str) -> Value {
     let status = asked.machine.ok("pool status tank --json").json();
     let legs = status["legs"]["legs"].as_array().expect("legs").clone();
@@ -363,7 +363,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
         elsewhere.flush().expect("durable");
     }
     drop(elsewhere);
-    // Its transaction groups run ahead of the pool's.
+    // Its transaction groups are ahead of the pool's.
     for round in 0..40 {
         pair.b
             .machine
@@ -513,8 +513,8 @@ fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_st
     assert_eq!(server.stop(), 0);
 }
 
-/// Two heads and no witness, and the network between their disks is cut, but not that of the cluster: it stops the pool's server on one
-/// head and starts it on the other one, in any order. That a server has stopped is no vote of its head.
+/// Two heads and no witness, and the network between their disks is cut, but not that of the cluster: it stops the
+/// pool's server on one head and starts it on the other one, in either order. A stopped server is no vote of its head.
 #[test]
 fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_the_pool() {
     let (mut pair, server) = Pair::with_network();
@@ -719,7 +719,8 @@ fn a_head_with_a_stale_leg_opens_the_pool_on_the_other_heads_leg() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Two heads and no witness: nothing is acknowledged that only one leg has, before the other head is confirmed to be off.
+/// Two heads and no witness: no write that only one leg has is acknowledged before the other head is confirmed to be
+/// off.
 #[test]
 fn without_a_witness_writes_wait_for_the_other_head_or_its_fence() {
     let (mut pair, server) = Pair::new(false);

@@ -89,7 +89,8 @@ fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Changes the configuration of both heads, has the disks put on record, which fails with that code and those words, and changes it back.
+/// Changes the configuration of both heads, has the disks put on record, which fails with that code and message, and
+/// reverts the change.
 fn is_refused_with(pair: &mut Pair, from: &str, to: &str, code: i32, parts: &[&str]) {
     pair.reconfigure(from, to);
     let said = records(pair);
@@ -189,7 +190,7 @@ fn a_record_that_was_not_finished_is_taken_up() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The command is killed again and again, each time a little later.
+/// The command is killed repeatedly, each time a little later.
 #[test]
 fn a_command_that_is_killed_at_any_time_leaves_a_pool_that_it_takes_up() {
     let (mut pair, server) = Pair::plain();

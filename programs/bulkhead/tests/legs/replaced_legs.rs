@@ -4,7 +4,7 @@ use crate::common::legs::Pair;
 use crate::common::{ServerProcess, eventually};
 use serde_json::Value;
 
-/// As large as the disks that heads begin with.
+/// The size of the heads' initial disks.
 const DISK_BYTES: u64 = 128 << 20;
 
 /// The leg of head `name`, as head `a` shows it.
@@ -52,7 +52,7 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     });
     pair.write(&mut client, 10);
     scrub(&pair.a);
-    // The one that went is put where the new one was.
+    // The old disk is put at the path of the new one.
     pair.b.leg_server.kill();
     pair.write(&mut client, 4);
     let path = |disk| pair.b.machine.path(disk);
@@ -126,7 +126,7 @@ fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
     std::fs::remove_file(old).expect("nobody has it");
 }
 
-/// A disk of the head that serves is exchanged while it is in use.
+/// A disk of the head that serves is replaced while it is in use.
 #[test]
 fn a_disk_of_the_head_that_serves_is_exchanged_while_it_is_current() {
     let (mut pair, server) = Pair::new(true);

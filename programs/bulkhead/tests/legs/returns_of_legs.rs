@@ -3,7 +3,7 @@
 
 use crate::common::legs::{Head, Pair};
 
-/// More than ZFS writes the root of a transaction group to.
+/// More groups than ZFS writes the uberblock of a transaction group to.
 const GROUPS: usize = 5;
 
 /// Reads all blocks on both legs, and checks the number of errors found.
@@ -20,7 +20,8 @@ fn scrub(head: &Head) {
     }
 }
 
-/// Roots of different groups are far apart then, and of different ages when the server is killed.
+/// With many groups the uberblocks of successive transaction groups are on different devices, and
+/// differ in age when the server is killed.
 #[test]
 fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back() {
     let (mut pair, mut server) = Pair::with_groups(GROUPS, true);
@@ -35,7 +36,7 @@ fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back(
         pair.check(&mut pair.a.client());
         assert!(pair.a.is_current("b"));
     }
-    // The last roots are on three groups of the five.
+    // The last uberblocks are on three groups of the five.
     let mut client = pair.a.client();
     pair.b.leg_server.kill();
     pair.write(&mut client, 8);
@@ -78,7 +79,7 @@ fn an_older_image_of_a_stale_leg_is_copied_in_full() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The record counts copies by the groups of the file, and the library has the disks where their labels say.
+/// The record counts copies by the groups of the file, and the library uses the disks where their labels place them.
 #[test]
 fn two_disks_of_a_head_with_each_others_number_keep_the_pool_closed() {
     let (mut pair, server) = Pair::with_groups(2, true);

@@ -12,10 +12,11 @@ const NEEDS_CONFIRMATION: i32 = 6;
 /// Starts a server that serves NBD only, with a given wait for missing devices.
 const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
 
-/// A detach is cut short after each third write: there are more between the labels that come before the root and those after it.
+/// A detach is interrupted after each third write: there are more between the labels before the uberblock and those
+/// after it.
 const STEPS_APART: usize = 3;
 
-/// Contents of the first block: which write it was that survived.
+/// Contents of the first block: the number of the surviving write.
 fn write(machine: &Machine, byte: u8) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[byte; 4096]).expect("written");
@@ -38,7 +39,7 @@ fn bring_back(machine: &Machine, disk: &str) {
     std::fs::rename(away, machine.path(disk)).expect("brought back");
 }
 
-/// `a` fell behind, then the server was killed, and `b` is not there: only old contents are.
+/// `a` fell behind, then the server was killed, and `b` is missing: only old contents are present.
 fn with_stale_leg_alone() -> Machine {
     let machine = Machine::with_exported_volume();
     let server = machine.serve("");
@@ -124,7 +125,7 @@ fn a_word_about_one_state_of_the_pool_is_none_about_another() {
 }
 
 /// The label of the leg is written first, and then the configuration of the pool without it.
-/// Whatever write of a detach was the last one, the device that stays is whole.
+/// Whichever write of a detach was the last one, the remaining device is intact.
 #[test]
 fn a_leg_whose_detachment_was_cut_short_is_no_newer_than_the_others() {
     let ends = (0..200)
@@ -142,7 +143,7 @@ enum DetachEnd {
     Done,
 }
 
-/// Kills the server that detaches `b` when it has written so often to `a` since, if it does.
+/// Kills the server that detaches `b` after this number of writes to `a`, if it gets there.
 fn detached_until(step: u32) -> DetachEnd {
     let machine = Machine::with_exported_volume();
     let [a, b] = ["a", "b"].map(|disk| machine.path(disk));
@@ -165,7 +166,7 @@ fn detached_until(step: u32) -> DetachEnd {
     end
 }
 
-/// `leg` was detached, or is about to be. Nothing is lost, and the pool needs only the other one.
+/// `leg` was detached, or is about to be. No data is lost, and the pool needs only the other one.
 fn assert_is_whole_without(machine: &Machine, leg: &Path) {
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(machine), 1);
@@ -223,7 +224,7 @@ fn is_marked(disk: &Path) -> bool {
     String::from_utf8_lossy(&output.stdout).contains("bulkhead:failed")
 }
 
-/// `a` failed under load, the server was killed, and the fault has gone.
+/// `a` failed under load, the server was killed, and the fault is gone.
 fn with_failed_leg() -> Machine {
     let machine = Machine::with_exported_volume();
     let faults = machine.path("faults");

@@ -1,5 +1,5 @@
-//! A third head is added to a pool with legs of two heads while a client writes, and gets a leg, with real processes. Then heads are lost in
-//! turns.
+//! A third head is added to a pool with legs of two heads while a client writes, and gets a leg, with real processes.
+//! Then heads are lost in turns.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const STANDSTILLS: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(3)];
 const ADD: &str = "pool add-head tank c";
 
-/// Whether the record that the member of a head accepted names three heads.
+/// Returns whether the record that the member of a head accepted names three heads.
 fn has_three(head: &Head) -> bool {
     let record = head.memory().accepted;
     let three = Membership::ThreeHeads([1, 2, 4].map(MemberId));
     record.is_some_and(|record| record.members == Some(three))
 }
 
-/// The configurations name the third head, and all legs are current.
+/// Adds the third head to the configurations, with all legs current.
 fn name_third(pair: &mut Pair) -> Head {
     let third = pair.name_third();
     let mut client = pair.a.client();
@@ -158,7 +158,7 @@ fn a_third_head_is_added_whenever_the_owner_is_killed_meanwhile() {
         let mut client = pair.a.client();
         let mut command = pair.a.begin(ADD);
         let begun = Instant::now();
-        // A client that writes is the clock: no write is lost, whenever the kill comes.
+        // A writing client is the clock: no write is lost, whenever the kill happens.
         while begun.elapsed() < Duration::from_millis(after_ms) {
             pair.write(&mut client, 1);
         }

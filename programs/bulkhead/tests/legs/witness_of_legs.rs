@@ -41,7 +41,7 @@ fn members(head: &Head) -> (Vec<String>, Vec<String>) {
     )
 }
 
-/// The heads' configurations name the witness, and all legs are current.
+/// Adds the witness to the heads' configurations, with all legs current.
 fn name_witness(pair: &mut Pair) {
     pair.name_witness();
     let mut client = pair.a.client();
@@ -95,7 +95,8 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
         assert_eq!(has_witness(head), Some(false), "{}", head.name);
     }
     assert_eq!(server.stop(), 0);
-    // By the file a and the witness are enough. By the record they are not: b may have gone on alone.
+    // According to the file a and the witness are enough. According to the record they are not: b may have continued
+    // alone.
     pair.b.leg_server.kill();
     pair.a.leg_server.kill();
     pair.a.start_leg_server();
@@ -107,7 +108,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The owner's head is lost for good, and its record has a witness that the other head's pool server never saw before.
+/// The owner's head is permanently lost, and its record has a witness that the other head's pool server has never seen.
 #[test]
 fn the_other_head_takes_over_by_the_witness_that_was_added() {
     let (mut pair, server) = Pair::new(false);
@@ -209,7 +210,7 @@ fn a_change_is_finished_whoever_is_killed_meanwhile() {
     let seed: u64 = seed.map_or(7, |text| text.parse().expect("a number"));
     let mut random = seed;
     let mut next = |below: u64| {
-        // Splitmix: the same seed is the same run, as far as processes allow.
+        // Splitmix: the same seed reproduces the run, as far as processes allow.
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ (mixed >> 27)) % below
@@ -224,7 +225,7 @@ fn a_change_is_finished_whoever_is_killed_meanwhile() {
         let mut client = pair.a.client();
         let mut command = pair.a.begin(words);
         let begun = Instant::now();
-        // A client that writes is the clock: no write is lost, whenever the kill comes.
+        // A writing client is the clock: no write is lost, whenever the kill happens.
         while begun.elapsed() < Duration::from_millis(after_ms) {
             pair.write(&mut client, 1);
             std::thread::sleep(BETWEEN_WRITES);
