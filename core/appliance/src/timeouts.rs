@@ -4,13 +4,13 @@
 //! ZFS's own interval (10 s) lets an import without proof wait 20 to 25 s, which exceeds the budget of every profile.
 //! The owner may be silent for 40 % of the rest of `takeover_budget_s` after token, consensus and half a second for the
 //! import, in whole seconds; at least 0.8 s and at most 10 s. It writes eight MMP blocks in each such period. The
-//! interval is part of the MMP block, so a head with another profile cannot misjudge it. An import without proof waits
-//! for twice that period and a random quarter more. An owner that wrote no MMP block for that period exits (code 8)
-//! instead of staying suspended: another head may have imported the pool, and a new start checks ownership with the
-//! cluster and the locks. Twice the shortest period is longer than the second after which a server that was stalled
-//! reads the labels before it writes. The cost: a stall of all disks that is longer than the period is a restart, where
-//! it would have been a pause. `pool-server` alone uses 10 s. `cargo test -p bulkhead --test cluster ownership::` shows
-//! the wait and the exit.
+//! interval is part of the MMP block, so a head with another profile cannot misjudge it. An import without proof is
+//! delayed for twice that period and a random quarter more. An owner that wrote no MMP block for that period exits
+//! (code 8) instead of staying suspended: another head may have imported the pool, and a new start checks ownership
+//! with the cluster and the locks. Twice the shortest period is longer than the second after which a server that was
+//! stalled reads the labels before it writes. The cost: a stall of all disks that is longer than the period is a
+//! restart, where it would have been a pause. `pool-server` alone uses 10 s. `cargo test -p bulkhead --test cluster
+//! ownership::` shows the delay and the exit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

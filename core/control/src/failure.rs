@@ -37,7 +37,7 @@ pub enum FailureKind {
     Unavailable,
     /// The pool or a quota is full (9).
     NoSpace,
-    /// The caller lacks permission: not root, or not the socket's owner (10).
+    /// The caller has no permission: not root, or not the socket's owner (10).
     Denied,
 }
 

@@ -92,7 +92,7 @@ impl Place {
         self.kind == Kind::Served
     }
 
-    /// Returns whether `request` may be performed.
+    /// Checks that `request` may be performed; otherwise returns a busy error.
     pub(crate) fn admit(&mut self, request: &Request) -> Result<(), Failure> {
         let is_admitted = self.becomes(Kind::Served)
             || match urgency(request) {
@@ -103,7 +103,7 @@ impl Place {
         is_admitted.then_some(()).ok_or_else(busy)
     }
 
-    /// Changes the slot to that kind, if it is free; returns whether the slot has it.
+    /// Changes the slot to that kind, if one is free; returns whether the slot has it.
     fn becomes(&mut self, kind: Kind) -> bool {
         if self.kind == kind {
             return true;

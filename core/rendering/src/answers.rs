@@ -683,8 +683,8 @@ fn other_exports(protocols: &[ProtocolView]) -> String {
 fn recovering(recovery: &RecoveryView) -> String {
     let awaited = match recovery.awaited_clients {
         Some(0) => "no client is awaited any more".to_owned(),
-        Some(1) => "it waits for 1 client".to_owned(),
-        Some(count) => format!("it waits for {count} clients"),
+        Some(1) => "1 client is awaited".to_owned(),
+        Some(count) => format!("{count} clients are awaited"),
         None => "it is not known for whom".to_owned(),
     };
     format!(
@@ -773,7 +773,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("for 15 s more; it waits for 1 client\n"),
+            text.contains("for 15 s more; 1 client is awaited\n"),
             "{text}"
         );
         let text = other_exports(&[view(Some(recovery(None)))]);

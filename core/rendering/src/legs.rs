@@ -46,7 +46,7 @@ pub fn legs(view: &LegsView) -> String {
     text
 }
 
-/// Returns a member's name. A witness whose removal is pending still has a vote.
+/// Returns a member's name. While the removal of a witness is pending, it still has a vote.
 fn called(member: &LegMemberView) -> String {
     match member.is_leaving {
         true => format!("{} (leaving)", member.name),

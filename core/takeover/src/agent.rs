@@ -582,7 +582,7 @@ mod tests {
             ];
             assert_eq!(actions[..3], expected);
             assert_eq!(last(&actions), Verdict::Success);
-            // A server that looks for MMP blocks of the owner reports nothing before it serves.
+            // With a check of the owner's MMP blocks, a server reports nothing before it serves.
             let actions = play_started(&[Event::Serving, came.clone()]);
             assert_eq!(actions[..2], [Action::AwaitClaim, Action::BringAddresses]);
             assert_eq!(last(&actions), Verdict::Success);

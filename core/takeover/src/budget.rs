@@ -1,8 +1,10 @@
 //! The time budget of a takeover: the constants that determine how long clients are paused when a disk, a cable, a
 //! process or a head fails, and which of them must be shorter than which.
-//! The time-outs that an administrator can set (`[timeouts]`, with their profiles) are in `core/appliance/src/timeouts.rs`; a
-//! test there compares each profile with this table. The assertions at the end stop the build where an inequality does not
-//! hold. [`TABLE`] is a part of `docs/formats/appliance.md`, which a test of `appliance` compares with it.
+//!
+//! The time-outs that an administrator can set (`[timeouts]`, with their profiles) are in
+//! `core/appliance/src/timeouts.rs`; a test there compares each profile with this table. The assertions at the end stop
+//! the build where an inequality does not hold. [`TABLE`] is a part of `docs/formats/appliance.md`, which a test of
+//! `appliance` compares with it.
 
 use std::time::Duration;
 

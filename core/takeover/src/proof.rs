@@ -14,8 +14,8 @@ pub enum Label {
         /// The owner's host name, if the label has one.
         host_name: Option<String>,
         /// An import can detect by itself whether the owner is running. Either the pool has `multihost=on`, so the
-        /// owner writes MMP blocks and an import looks for them; or it is a pool of legs, and the members of the record
-        /// detect the owner.
+        /// owner writes MMP blocks and an import checks for them; or it is a pool of legs, and the members of the
+        /// record detect the owner.
         is_watched: bool,
     },
 }
@@ -68,7 +68,7 @@ pub enum Basis {
         /// Which.
         head: HeadName,
     },
-    /// No proof, but the pool is watched: the import looks for activity of a running owner and
+    /// No proof, but the pool is watched: the import checks for activity of a running owner and
     /// fails if there is any.
     Watched,
 }

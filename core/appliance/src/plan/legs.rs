@@ -172,7 +172,7 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
     found
 }
 
-/// Returns the current files of legs of the heads.
+/// The current files of legs of the heads.
 pub(super) type Files<'a> = BTreeMap<&'a HeadName, LegsFile>;
 
 /// A head that stores a pool's record, and a file that names the pool.

@@ -722,7 +722,8 @@ fn members(actual: &Actual) -> Vec<&str> {
         .collect()
 }
 
-/// Gives all heads the secret of a running head, else of the first that has one, else a new one.
+/// Writes the secret of a running head, else of the first that has one, else a new one, to all
+/// heads.
 fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let holders = || known(desired, actual).filter(|(_, one)| one.authkey.is_some());
     let running = holders().find(|(_, one)| one.running_cluster.is_some());

@@ -27,9 +27,9 @@ const HEURISTICS_MS_MIN: u32 = 250;
 
 /// Rotations of the token without a message until it rests. Between the messages of a takeover, which come one by one,
 /// it rotates as fast as the heads can, and competes with the import for CPU; Corosync's default is 30. A new message
-/// wakes it, which takes a fraction of a millisecond on a local network. Four rounds of `bulkhead drill move --profile
-/// fast` took 10.1 s of Corosync's CPU with 30, and 5.2 and 6.5 s with 5 (`utime` and `stime` of `/proc/PID/stat`, both
-/// heads). Heads so far apart that waking takes milliseconds would need a larger value.
+/// wakes it, within a fraction of a millisecond on a local network. Four rounds of `bulkhead drill move --profile fast`
+/// took 10.1 s of Corosync's CPU with 30, and 5.2 and 6.5 s with 5 (`utime` and `stime` of `/proc/PID/stat`, both
+/// heads). Heads so far apart that the wake-up lasts milliseconds would need a larger value.
 const IDLE_ROTATIONS: u32 = 5;
 
 /// A section of the file.

@@ -111,7 +111,7 @@ fn before(told: &[Told], start_ms: u64) -> usize {
     let leads = told.iter().rev().take_while(|one| {
         let is_near = next_ms - one.at_ms <= GAP_BEFORE_MS_MAX;
         next_ms = one.at_ms;
-        // A successful stop is not followed by a detection and a fence: those belong to another start.
+        // After a successful stop no failure and fence of this pool can follow: that stop belongs to another start.
         let is_other = is_failure && one.step == Step::Stopped;
         is_failure |= one.step < Step::PoolStop;
         is_near && !is_other && one.step < Step::PoolStart

@@ -3,10 +3,10 @@
 //!
 //! Bulkhead's own processes record their steps themselves ([`Recorded`]; `docs/formats/steps.md`). The loss of a head,
 //! the new membership and the fence are read from the logs of Corosync and Pacemaker. The head that receives a query
-//! adds the steps of the other online heads: a hand-over begins on one head and ends on the other, and after a crash
-//! only the survivor can report. Corosync and Pacemaker write neither year nor time zone; the modification time of the
-//! file determines both. A new version of either may change its messages: then those steps are missing. Steps of two
-//! heads are ordered by their clocks, which must agree.
+//! adds the steps of the other online heads: a hand-over involves both heads, and after a crash only the survivor can
+//! report. Corosync and Pacemaker write neither year nor time zone; the modification time of the file determines both.
+//! A new version of either may change its messages: then those steps are missing. Steps of two heads are ordered by
+//! their clocks, which must agree.
 
 mod account;
 mod clock;

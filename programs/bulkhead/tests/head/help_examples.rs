@@ -184,7 +184,7 @@ fn shell(machine: &Machine, words: &str) {
     assert!(command.status().expect("a shell").success(), "{words}");
 }
 
-/// Returns every example below the command `words`, without the leading `bulkhead`.
+/// Adds every example below the command `words`, without the leading `bulkhead`.
 fn examples(words: &str, found: &mut Vec<String>) {
     let help = Machine::with_disks(&[]).ok(&format!("{words} --help")).out;
     let after = help.split_once("\nExample").map_or("", |(_, after)| after);

@@ -117,7 +117,7 @@ fn a_leg_that_fails_degrades_the_pool_is_told_and_remembered() {
         has(&events(&machine), "state", "is ONLINE")
     });
     eventually("a scrub is reported", || {
-        // While the leg is filled, the test waits for that instead.
+        // While the leg is filled, the test awaits that instead.
         machine.ok("pool scrub tank --wait");
         has(&events(&machine), "scan", "the scrub finished")
     });

@@ -79,7 +79,7 @@ fn an_older_image_of_a_stale_leg_is_copied_in_full() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The record counts copies by the groups of the file, and the library uses the disks where their labels place them.
+/// The record counts copies by the groups of the file, and the library uses the disks as in their labels.
 #[test]
 fn two_disks_of_a_head_with_each_others_number_keep_the_pool_closed() {
     let (mut pair, server) = Pair::with_groups(2, true);
