@@ -333,7 +333,7 @@ pub fn portal_list(portals: &[PortalView]) -> String {
     for view in portals {
         let note = match view.is_here {
             true => "",
-            false => "this machine does not have it",
+            false => "this host does not have it",
         };
         table.row([
             view.pool.to_string(),

@@ -292,10 +292,7 @@ fn changes_at_a_time_do_not_cross() {
         .collect::<String>();
     machine.ok("portal add tank --iscsi 192.0.2.1:3260 --may-come");
     let foreign = machine.ok("portal list tank").out;
-    assert!(
-        foreign.contains("this host does not have it"),
-        "{foreign}"
-    );
+    assert!(foreign.contains("this host does not have it"), "{foreign}");
     let set = machine.ok(&format!(
         "portal set tank{words} --nbd unix:{}",
         machine.nbd_socket().display()
