@@ -5,15 +5,15 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * @description Who may use an export. An empty rule allows loopback (and Unix sockets) only. If several lists
-         *     have entries, a client must be in each.
+         * @description The clients that may use an export. An empty rule allows loopback (and Unix sockets) only. If
+         *     several lists have entries, a client must be in each.
          */
         AccessRule: {
-            /** @description Anybody who reaches a portal. The lists are then not looked at. */
+            /** @description Any client that reaches a portal. The lists are then ignored. */
             everyone?: boolean;
             /**
-             * @description NBD clients by a name in their certificates (a DNS name or an address); empty means that no
-             *     name is asked for. iSCSI ignores it.
+             * @description NBD clients by a name in their certificates (a DNS name or an address); empty means that any
+             *     name is accepted. iSCSI ignores it.
              */
             identities?: string[];
             /** @description iSCSI initiators by name; empty means any name. NBD ignores it. */
@@ -21,19 +21,19 @@ export interface components {
             /** @description Clients by network; empty means any address. */
             networks?: components["schemas"]["Subnet"][];
         };
-        /** @description What to do. */
+        /** @description A recommended action. */
         Advice: {
-            /** @description What the console offers. */
+            /** @description The button of the console. */
             button?: components["schemas"]["Button"] | null;
-            /** @description The command that does it, or says more. */
+            /** @description The command that performs it, or shows details. */
             command?: string | null;
-            /** @description The device it is about, if it is about one. */
+            /** @description The device concerned, if any. */
             device?: string | null;
             /** @description How much it matters. */
             severity: components["schemas"]["Severity"];
-            /** @description What to do, in words. */
+            /** @description The action, in words. */
             what: string;
-            /** @description Why: what is the matter. */
+            /** @description The reason: the fault or state. */
             why: string;
         };
         /** @description A condition that needs attention. */
@@ -53,7 +53,7 @@ export interface components {
              */
             since_ms?: number | null;
         };
-        /** @description One answer. */
+        /** @description A response. */
         Answer: {
             done: components["schemas"]["Done"];
         } | {
@@ -118,13 +118,13 @@ export interface components {
             };
         };
         /**
-         * @description One appliance: the machines, networks and pools that belong together.
+         * @description One appliance: its heads, networks and pools.
          *
-         *     The same file lies on every head.
+         *     The same file is stored on every head.
          */
         Appliance: {
             /**
-             * @description What is known of the clients, to compare their patience with a takeover.
+             * @description Properties of the clients, to compare their patience with a takeover.
              * @default {
              *       "replacement_timeout_s": 120
              *     }
@@ -140,13 +140,14 @@ export interface components {
                 [key: string]: components["schemas"]["Head"];
             };
             /**
-             * @description Hypervisors, or what manages them, by name; heads that are virtual machines refer to them.
+             * @description Hypervisors, or their cluster managers, by name; heads that are virtual machines refer to
+             *     them.
              * @default {}
              */
             hypervisors?: {
                 [key: string]: components["schemas"]["Hypervisor"];
             };
-            /** @description How heads reach each other's disks. Needed where a pool has `groups`. */
+            /** @description How heads reach each other's disks. Required where a pool has `groups`. */
             legs?: components["schemas"]["Legs"] | null;
             /** @description Name of the appliance; Corosync's `cluster_name`. Letters, digits, `-` and `_`. */
             name: string;
@@ -168,10 +169,10 @@ export interface components {
             pools?: {
                 [key: string]: components["schemas"]["Pool"];
             };
-            /** @description Which heads may act when they do not all see each other. Must be said for more than one head. */
+            /** @description Which heads may act when they do not all see each other. Required for more than one head. */
             quorum?: components["schemas"]["Quorum"] | null;
             /**
-             * @description How long to wait for what.
+             * @description The time-outs of the cluster.
              * @default {
              *       "boot_wait_s": null,
              *       "consensus_ms": null,
@@ -192,8 +193,8 @@ export interface components {
              */
             timeouts?: components["schemas"]["TimeoutWishes"];
             /**
-             * @description The third machine that remembers which disks of two heads hold everything (`bulkhead-witness`).
-             *     Not to be confused with the one in `quorum`, which has a vote and no memory; it can be the same machine.
+             * @description The third member (`bulkhead-witness`) of the record of legs with two heads. Differs from the one in `quorum`,
+             *     which has a vote and stores nothing; both can run on the same host.
              */
             witness?: components["schemas"]["LegWitness"] | null;
         };
@@ -222,7 +223,7 @@ export interface components {
             file: string;
             /** @description The mistakes. */
             findings: components["schemas"]["Finding"][];
-            /** @description What was learnt of each head. */
+            /** @description The outcome of gathering facts, by head. */
             heads: {
                 [key: string]: components["schemas"]["HeadAsked"];
             };
@@ -260,18 +261,24 @@ export interface components {
         };
         /** @description The command's output for an appliance file, with the file. */
         AppliancePlan: {
-            /** @description What to do. */
+            /** @description The changes. */
             changes: components["schemas"]["Change"][];
             /**
              * Format: int32
              * @description The exit code of the command.
              */
             exit_code: number;
-            /** @description What stays although the file does not say it, and what a running server takes later. */
+            /**
+             * @description Configuration that is retained although the file does not contain it, and settings that a
+             *     running server adopts later.
+             */
             notes: string[];
-            /** @description What is in the way. */
+            /** @description Conditions that prevent the changes. */
             obstacles: components["schemas"]["Obstacle"][];
-            /** @description Pools of legs that do not exist yet. A person makes them when the changes are made, and then Pacemaker is told of them. */
+            /**
+             * @description Pools of legs that do not exist yet. An administrator creates them after the changes; a later run configures
+             *     Pacemaker for them.
+             */
             pools_to_make: components["schemas"]["PoolToMake"][];
             /** @description The file (TOML). */
             toml: string;
@@ -308,7 +315,7 @@ export interface components {
             /** @description The user, or the name in a failed login. */
             who: string;
         };
-        /** @description Where the secret of the cluster comes from. */
+        /** @description The source of the secret of the cluster. */
         AuthkeySource: "new" | {
             head: components["schemas"]["HeadName"];
         };
@@ -341,7 +348,7 @@ export interface components {
             /** @description Name of an account that may switch the power. */
             user: string;
         };
-        /** @description What the console offers to do about it. */
+        /** @description The button of the console for it. */
         Button: "replace_disk" | "clear" | "online" | "scrub" | "resume_scrub" | "space";
         /** @description One thing to do. */
         Change: {
@@ -351,7 +358,7 @@ export interface components {
             head: components["schemas"]["HeadName"];
             /** @description Whether there is no such file yet. */
             is_new: boolean;
-            /** @description In an existing file: lines that go, marked `-`, and come, marked `+`. */
+            /** @description In an existing file: removed lines, marked `-`, and added ones, marked `+`. */
             lines: string[];
             /**
              * Format: uint32
@@ -377,13 +384,13 @@ export interface components {
         } | {
             /** @constant */
             action: "set_portals";
-            /** @description What goes. */
+            /** @description The portals that are removed. */
             gone: components["schemas"]["Portals"];
             /** @description Where it runs. */
             head: components["schemas"]["HeadName"];
-            /** @description Even though clients came in by what goes. */
+            /** @description Even though clients are connected through a removed portal. */
             in_use: boolean;
-            /** @description What of this is new. */
+            /** @description The portals that are new. */
             new: components["schemas"]["Portals"];
             /** @description Its pool. */
             pool: components["schemas"]["PoolName"];
@@ -396,7 +403,7 @@ export interface components {
             head: components["schemas"]["HeadName"];
             /** @description Its pool. */
             pool: components["schemas"]["PoolName"];
-            /** @description The witness, as `legs.toml` names it; none for both heads alone. */
+            /** @description The witness, by its name in `legs.toml`; none for both heads alone. */
             witness?: string | null;
         } | {
             /** @constant */
@@ -410,7 +417,7 @@ export interface components {
         } | {
             /** @constant */
             action: "attach_leg";
-            /** @description A leg of its group, as `pool status` calls it. */
+            /** @description A leg of its group, by its name in `pool status`. */
             beside: string;
             /** @description Where it runs. */
             head: components["schemas"]["HeadName"];
@@ -421,12 +428,12 @@ export interface components {
         } | {
             /** @constant */
             action: "stop_resources";
-            /** @description What Pacemaker calls them. */
+            /** @description Their names in Pacemaker. */
             resources: string[];
         } | {
             /** @constant */
             action: "reload_corosync";
-            /** @description The head that tells the others. */
+            /** @description The head that runs the reload for all heads. */
             head: components["schemas"]["HeadName"];
         } | {
             /** @constant */
@@ -445,7 +452,7 @@ export interface components {
         } | {
             /** @constant */
             action: "await_legs";
-            /** @description The head whose disks are away next. */
+            /** @description The head that becomes unavailable next. */
             head: components["schemas"]["HeadName"];
             /** @description The pools. */
             pools: components["schemas"]["PoolName"][];
@@ -471,23 +478,23 @@ export interface components {
         } | {
             /** @constant */
             action: "configure_pacemaker";
-            /** @description What it comes to. */
+            /** @description Its differences from the running configuration. */
             changes: components["schemas"]["CibChange"][];
         };
-        /** @description What initiators prove to a target, and what it proves to them. Secrets are never part of an answer. */
+        /** @description The mutual authentication of initiators and a target. Secrets are never part of a response. */
         ChapView: {
-            /** @description CHAP users; none means that no secret is asked for. */
+            /** @description CHAP users; with none, no secret is required. */
             chap_users: string[];
-            /** @description The initiators that may use a user's secret, where they are named. */
+            /** @description The initiators that may use a user's secret, where they are restricted. */
             initiators?: {
                 [key: string]: components["schemas"]["IscsiName"][];
             };
-            /** @description The user name by which the target proves itself. */
+            /** @description The user name by which the target authenticates itself. */
             mutual_user?: string | null;
             /** @description The target. */
             target: components["schemas"]["IscsiName"];
         };
-        /** @description What a check of a file system found. */
+        /** @description The findings of a file system check. */
         CheckView: {
             /**
              * Format: uint64
@@ -514,7 +521,7 @@ export interface components {
              */
             took_ms: number;
         };
-        /** @description What happens to one thing that Pacemaker knows. */
+        /** @description A change to one object of Pacemaker. */
         CibChange: {
             /** @constant */
             change: "add";
@@ -533,17 +540,15 @@ export interface components {
             /** @description Its kind and name. */
             what: string;
         };
-        /**
-         * @description How the disks of a pool are kept from a head that lost the pool and does not know it, such as one
-         *     that was frozen.
-         */
+        /** @description How the disks of a pool are protected from a head that lost the pool without noticing, such as one that was frozen. */
         Claims: "auto" | "reservations" | "locks";
-        /** @description What is known of the clients. */
+        /** @description Properties of the clients. */
         Clients: {
             /**
              * Format: uint32
              * @description How long initiators queue I/O of a lost session before they report an error, in seconds:
-             *     `node.session.timeo.replacement_timeout` of open-iscsi, or what multipath queues on top.
+             *     `node.session.timeo.replacement_timeout` of open-iscsi, or the queueing time of multipath
+             *     above it.
              * @default 120
              */
             replacement_timeout_s?: number;
@@ -552,28 +557,29 @@ export interface components {
         CopyView: {
             /**
              * Format: uint64
-             * @description Seconds since that moment; none if it is still to come by the clock of this head: then a clock is wrong.
+             * @description Seconds since then; none if it is in the future by the clock of this head: then a clock is wrong.
              */
             age_s?: number | null;
             /**
              * Format: uint64
-             * @description The moment whose contents it has, or had when it was promoted, in seconds since 1970.
+             * @description The timestamp of its contents, or that at its promotion, in seconds since 1970.
              */
             contents_unix_s?: number | null;
-            /** @description Where it would be served if it were promoted. */
+            /** @description Its exports after a promotion. */
             exports?: string[];
-            /** @description Who the original is to its initiators. */
+            /** @description The identity of the original for its initiators. */
             identity?: components["schemas"]["Identity"] | null;
-            /** @description A stream into it is just coming. */
+            /** @description A stream into it is being received. */
             is_arriving?: boolean;
             /**
              * Format: uint64
-             * @description Since when the sender does not replicate its original any more, which was renamed or destroyed there, in seconds since 1970.
+             * @description Since when the sender does not replicate its original, which was renamed or destroyed there, in seconds since
+             *     1970.
              */
             orphaned_unix_s?: number | null;
             /**
              * Format: uint64
-             * @description Since when it is no copy any more, in seconds since 1970.
+             * @description When it was promoted, in seconds since 1970.
              */
             promoted_unix_s?: number | null;
             /** @description Which. */
@@ -585,7 +591,7 @@ export interface components {
             dataset: string;
             /**
              * Format: uint64
-             * @description Bytes from there on; 0 if that is not known.
+             * @description Length in bytes; 0 if unknown.
              */
             length: number;
             /**
@@ -596,11 +602,11 @@ export interface components {
             /** @description The newest snapshot that does not share the damaged blocks. */
             snapshot?: components["schemas"]["SnapshotName"] | null;
         };
-        /** @description What deduplication saves in a pool. */
+        /** @description Savings of deduplication in a pool. */
         DedupView: {
             /**
              * Format: uint64
-             * @description How many times the blocks would take their space, in percent: 250 for 2.5.
+             * @description The deduplication ratio in percent: 250 for 2.5.
              */
             percent: number;
             /**
@@ -615,19 +621,19 @@ export interface components {
             devices: string[];
             /** @description How they work together. */
             kind: components["schemas"]["GroupKind"];
-            /** @description What they are for. */
+            /** @description Their purpose. */
             role: components["schemas"]["GroupRole"];
         };
-        /** @description What a pool, a group or a device did. Counts of a group and of the pool are the sums of their devices'. */
+        /** @description I/O of a pool, a group or a device. Counts of a group and of the pool are the sums of their devices'. */
         DeviceLoad: {
             /**
              * Format: uint64
-             * @description Requests that devices are at, at this moment.
+             * @description Requests that are active on devices.
              */
             active: number;
             /**
              * Format: uint64
-             * @description Bytes in use; 0 of a device in a group.
+             * @description Bytes in use; 0 for a device in a group.
              */
             allocated: number;
             /** @description Members of a group. */
@@ -636,7 +642,7 @@ export interface components {
             name: string;
             /**
              * Format: uint64
-             * @description Requests that wait to be sent to devices at this moment.
+             * @description Requests that are queued for devices.
              */
             pending: number;
             /**
@@ -644,7 +650,10 @@ export interface components {
              * @description Bytes read.
              */
             read_bytes: number;
-            /** @description How many reads took from 2^n nanoseconds to twice that on a device, by n; zeros at the end are left out. */
+            /**
+             * @description Number of reads by latency on a device: entry n counts those from 2^n nanoseconds to twice that; trailing zeros
+             *     are omitted.
+             */
             read_waits: number[];
             /**
              * Format: uint64
@@ -653,7 +662,7 @@ export interface components {
             reads: number;
             /**
              * Format: uint64
-             * @description Bytes in all; 0 of a device in a group.
+             * @description Total bytes; 0 for a device in a group.
              */
             size: number;
             /** @description The same of writes. */
@@ -673,14 +682,14 @@ export interface components {
         DeviceView: {
             /**
              * Format: uint64
-             * @description Blocks whose checksum did not match.
+             * @description Blocks with a checksum mismatch.
              */
             checksum_errors: number;
             /** @description Members of a group. */
             members?: components["schemas"]["DeviceView"][];
             /** @description Path, or the group's name such as `mirror-0`. */
             name: string;
-            /** @description Why it is in this state, if something is wrong. */
+            /** @description The reason for its state, if it has a fault. */
             note?: string | null;
             /**
              * Format: uint64
@@ -689,7 +698,7 @@ export interface components {
             read_errors: number;
             /**
              * Format: uint64
-             * @description Bytes that the last scrub or resilver wrote to it because they were wrong or missing.
+             * @description Bytes that the last scrub or resilver repaired on it.
              * @default 0
              */
             repaired?: number;
@@ -703,24 +712,24 @@ export interface components {
              */
             write_errors: number;
         };
-        /** @description Forget users and secrets; without any user everybody may ask. */
+        /** @description Remove users and secrets; without any user every initiator may perform discovery. */
         DiscoveryChapClear: {
             /**
-             * @description Even though no secret is asked for afterwards: everybody may ask.
+             * @description Even though no secret is required afterwards: every initiator may perform discovery.
              * @default false
              */
             no_secret?: boolean;
             /** @description One user, or all with the mutual secret. */
             user?: string | null;
         };
-        /** @description Ask initiators for a name and a secret. */
+        /** @description Require a name and a secret for discovery. */
         DiscoveryChapSet: {
             /** @description Its secret. */
             secret: components["schemas"]["Secret"];
             /** @description The initiator's user name. */
             user: string;
         };
-        /** @description Answer the challenges of initiators that want proof, too. */
+        /** @description Authenticate the server to initiators that require it during discovery, too. */
         DiscoveryMutualSet: {
             /** @description Its secret, unlike any initiator's. */
             secret: components["schemas"]["Secret"];
@@ -735,11 +744,14 @@ export interface components {
         } | {
             chap_clear: components["schemas"]["DiscoveryChapClear"];
         };
-        /** @description What whoever asks for the targets of a pool has to prove. Secrets are never part of an answer. */
+        /**
+         * @description The authentication required for discovery of a pool's targets. Secrets are never part of a
+         *     response.
+         */
         DiscoveryView: {
-            /** @description CHAP users; none means that everybody may ask. */
+            /** @description CHAP users; with none, every initiator may perform discovery. */
             chap_users: string[];
-            /** @description The user name by which we prove ourselves. */
+            /** @description The user name by which the server authenticates itself. */
             mutual_user?: string | null;
             /** @description The pool. */
             pool: string;
@@ -758,18 +770,18 @@ export interface components {
             /** @description Its user, such as `pool tank`. */
             used_by?: string | null;
         };
-        /** @description It is as asked. */
+        /** @description The requested state is established. */
         Done: {
-            /** @description Whether anything had to be changed; `false` means that it was already so. */
+            /** @description Whether a change was necessary; `false` means that the state existed already. */
             changed: boolean;
             /**
-             * @description The names of what was destroyed, or of a dry run of what would be, where several can be. What is below a dataset
-             *     comes after it.
+             * @description The names of destroyed objects, or in a dry run of those that would be destroyed, where there can be several.
+             *     Children follow their dataset.
              */
             destroyed?: string[];
-            /** @description The names of what was made, where several can be. */
+            /** @description The names of created objects, where there can be several. */
             made?: string[];
-            /** @description What was done, or was already so. */
+            /** @description The change that was made, or the state that already existed. */
             message: string;
         };
         /** @description Limits on the pause of a client, in seconds. */
@@ -880,14 +892,14 @@ export interface components {
             /** @description The drills. */
             drills: components["schemas"]["DrillReport"][];
         };
-        /** @description Something that happened to a pool. */
+        /** @description An event of a pool. */
         Event: {
             /**
              * Format: uint64
              * @description Time of the measurement, in milliseconds since 1970.
              */
             at_ms: number;
-            /** @description The device it is about, if it is about one. */
+            /** @description The device concerned, if any. */
             device?: string | null;
             /**
              * @description `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
@@ -895,15 +907,15 @@ export interface components {
              *     `leg_faulted`, `leg_divergent`, `member_lost`, `member_back`.
              */
             kind: string;
-            /** @description What happened, in a sentence. */
+            /** @description The event in a sentence. */
             message: string;
             /**
              * Format: uint64
-             * @description Its place in the pool's history of events, from 1 on.
+             * @description Its number in the pool's history of events, from 1 on.
              */
             number: number;
         };
-        /** @description What clients of a protocol can connect to. */
+        /** @description An export that clients of a protocol can connect to. */
         ExportView: {
             /** @description Its name. */
             name: string;
@@ -916,7 +928,7 @@ export interface components {
         FailingView: {
             /**
              * Format: uint64
-             * @description Blocks whose checksum did not match.
+             * @description Blocks with a checksum mismatch.
              */
             checksum_errors: number;
             /** @description Its path. */
@@ -936,27 +948,27 @@ export interface components {
              */
             write_errors: number;
         };
-        /** @description A failed request as it travels and as it is printed. */
+        /** @description A failed request as it is sent and printed. */
         Failure: {
-            /** @description What to do, if something can be done. */
+            /** @description The remedy, if there is one. */
             advice?: string | null;
-            /** @description What scripts match on. */
+            /** @description The kind that scripts match on. */
             kind: components["schemas"]["FailureKind"];
-            /** @description What happened, outermost step first, causes joined by `: `. */
+            /** @description The failed step, outermost first, causes joined by `: `. */
             message: string;
         };
         /** @description Kinds of failure. The numbers are the exit codes of the command line and are stable. */
         FailureKind: "failed" | "usage" | "not_found" | "exists" | "busy" | "needs_confirmation" | "unreachable" | "unavailable" | "no_space" | "denied";
-        /** @description Something in a file system that does not fit. */
+        /** @description An inconsistency in a file system. */
         FaultView: {
             /**
              * Format: uint64
-             * @description The number of the object that it is about, as `zdb` takes it.
+             * @description The number of the object concerned, as `zdb` accepts it.
              */
             object: number;
-            /** @description Its path in the file system, if one leads to it. */
+            /** @description Its path in the file system, if it has one. */
             path?: string | null;
-            /** @description What is wrong, in a sentence without its subject. */
+            /** @description The inconsistency, in a sentence without its subject. */
             what: string;
         };
         /** @description A device that powers a head off. */
@@ -983,44 +995,44 @@ export interface components {
         /** @description How a head is powered off. Tried in this order: the hypervisor, the BMC, all outlets together. */
         Fencing: {
             /**
-             * @description The head's baseboard management controller. For a virtual machine: that of the machine which
-             *     runs it, and all guests there die.
+             * @description The head's baseboard management controller. For a virtual machine: that of its host, and all
+             *     guests there are powered off with it.
              * @default null
              */
             bmc?: components["schemas"]["Bmc"] | null;
             /**
              * Format: uint32
-             * @description Wait before this head is powered off, in seconds (Pacemaker knows no less). With two heads exactly one has a
-             *     longer delay: when both are well and do not see each other, that one survives. Prefer the head
-             *     that serves fewer pools, because a crash of the other is then taken over without the wait.
+             * @description Wait before this head is powered off, in seconds (Pacemaker's smallest unit). With two heads exactly one has a
+             *     longer delay: when both are healthy and do not see each other, that one survives. Prefer the head that serves
+             *     fewer pools, because a crash of the other is then taken over without the wait.
              * @default 0
              */
             delay_s?: number;
             /**
-             * @description The outlets of its power supplies, or of the machine that runs it: all of them must be off.
+             * @description The outlets of its power supplies, or of the host that runs it: all of them must be off.
              * @default []
              */
             outlets?: components["schemas"]["Outlet"][];
             /**
-             * @description What the head is to its hypervisor, where it is a virtual machine.
+             * @description The head's identity at its hypervisor, where it is a virtual machine.
              * @default null
              */
             virtual_machine?: components["schemas"]["VirtualMachine"] | null;
         };
-        /** @description An NFS client, and how much it has in a file system. */
+        /** @description An NFS client, and the amount of its state in a file system. */
         FileClientView: {
-            /** @description Its address; of a client of version 4 with an IPv6 address its network (/64). */
+            /** @description Its address; for a client of version 4 with an IPv6 address its network (/64). */
             address: string;
             /** @description Which it is, for `filesystem expire-client`. */
             client: string;
-            /** @description Its lease is over: whoever wants what it has gets it. */
+            /** @description Its lease has expired: another client that requests its state gets it. */
             expired?: boolean;
             /**
              * Format: uint64
              * @description Locked ranges.
              */
             locks: number;
-            /** @description What it calls itself. */
+            /** @description The name that it reports. */
             name: string;
             /**
              * Format: uint64
@@ -1029,26 +1041,26 @@ export interface components {
             opens: number;
             /**
              * Format: uint64
-             * @description For how many seconds it was not heard of.
+             * @description Seconds since its last message.
              */
             silent_s: number;
             /** @description The version of NFS: `3`, `4.0`, or `4.1+` for 4.1 and 4.2. */
             version: string;
             /**
              * Format: uint64
-             * @description Ranges that it waits for. Only clients of version 3 tell that they wait.
+             * @description Ranges that it is blocked on. Only clients of version 3 report blocked requests.
              */
             waiting: number;
         };
-        /** @description A range of a file that is locked or waited for. */
+        /** @description A range of a file that is locked or requested. */
         FileLockView: {
-            /** @description Whose it is. */
+            /** @description The client that holds it. */
             client: string;
-            /** @description Nobody else may have it. */
+            /** @description No other client may have it. */
             exclusive: boolean;
             /**
              * Format: uint64
-             * @description How many bytes; nothing: to the end of the file, wherever that is.
+             * @description Length in bytes; none: to the end of the file.
              */
             length?: number | null;
             /**
@@ -1056,23 +1068,23 @@ export interface components {
              * @description The first byte.
              */
             offset: number;
-            /** @description Which process there, and where, as the client says. Only clients of version 3 say it. */
+            /** @description The process and host, as the client reports them. Only clients of version 3 report them. */
             process?: string | null;
         };
-        /** @description What clients did in a file system since the server began to share it. */
+        /** @description I/O of clients in a file system since the server began to share it. */
         FileSystemActivity: {
             /**
              * Format: uint64
-             * @description Requests that failed by an error of I/O, which are counted nowhere else.
+             * @description Requests that failed by an I/O error, which are counted nowhere else.
              */
             errors: number;
-            /** @description The file system. Empty: all that are too many to be counted by themselves, together. */
+            /** @description The file system. Empty: the total of those beyond the limit of separate counters. */
             name: string;
-            /** @description All others: names, attributes, opens, locks, and having durable what was written before. */
+            /** @description All other requests: names, attributes, opens, locks, and commits of earlier writes. */
             others: components["schemas"]["RequestActivity"];
             /** @description Requests that read from files. */
             reads: components["schemas"]["RequestActivity"];
-            /** @description Requests that wrote to files, with waiting for durability where they asked for it. */
+            /** @description Requests that wrote to files. Includes the time for durability where it was requested. */
             writes: components["schemas"]["RequestActivity"];
         };
         /** @description Rates of a file system. */
@@ -1143,12 +1155,12 @@ export interface components {
             };
         };
         /**
-         * @description Look for names, files and directories of a file system that do not fit together
+         * @description Check the consistency of names, files and directories of a file system
          *
-         *     A scrub checks that what is stored is what was written. This checks that it makes sense: that
-         *     every name leads to a file, every file has as many names as it says, and every directory hangs
-         *     below the root. It reads a snapshot, which it takes and destroys, so that clients go on. Nothing
-         *     is repaired.
+         *     A scrub verifies that stored data is unchanged. This verifies that it is consistent: every name
+         *     refers to a file, every file has as many names as its link count, and every directory is
+         *     reachable from the root. It reads a snapshot, which it creates and destroys, so that clients are
+         *     not interrupted. Nothing is repaired.
          */
         FilesystemCheck: {
             /** @description The file system */
@@ -1160,10 +1172,10 @@ export interface components {
             exist_ok: boolean;
             /**
              * Format: uint32
-             * @description Number of the group that its root directory belongs to.
+             * @description Numeric group id of its root directory.
              */
             group: number;
-            /** @description A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's. */
+            /** @description A key of its own. Without one it inherits: plain, or encrypted with the parent's key. */
             key?: components["schemas"]["KeySettings"] | null;
             /** @description Permissions of its root directory. */
             mode: components["schemas"]["Permissions"];
@@ -1171,7 +1183,7 @@ export interface components {
             name: components["schemas"]["VolumeName"];
             /**
              * Format: uint32
-             * @description Number of the user that its root directory belongs to.
+             * @description Numeric user id of the owner of its root directory.
              */
             owner: number;
             /** @description Make missing parents. */
@@ -1181,32 +1193,31 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description Destroy a file system, or what holds volumes */
+        /** @description Destroy a file system, or a dataset that holds volumes */
         FilesystemDestroy: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
-            /** @description Its snapshots too, and all that is below it: file systems, volumes, and their snapshots */
+            /** @description Also its snapshots and all its children: file systems, volumes, and their snapshots */
             recursive: boolean;
-            /** @description Even though it is shared, or in use: clients lose it, and what is below it is exported no more */
+            /** @description Even though it is shared, or in use: clients lose it, and its children are no longer exported */
             shared: boolean;
         };
         /**
-         * @description Take away what an NFS client has open and locked, as if it had been silent for too long
+         * @description Revoke the opens and locks of an NFS client, as if its lease had expired
          *
-         *     For a client that is gone for good and has locks that others wait for. It loses all that it has in
-         *     this pool, in other file systems too. Whoever waits for a lock of it gets that at once. A client that
-         *     still lives may connect again: its programs that had locks get errors. To keep it out, change
-         *     `sharenfs`.
+         *     For a client that is permanently gone and holds locks that block other clients. It loses all its state in this pool,
+         *     in other file systems too. Blocked lock requests are granted at once. A client that is still running may reconnect:
+         *     its processes that had locks get errors. To exclude it, change `sharenfs`.
          */
         FilesystemExpireClient: {
-            /** @description The client, as `filesystem open-files` tells it */
+            /** @description The client, as shown by `filesystem open-files` */
             client: string;
             /**
-             * @description Although it was heard of within the last 20 seconds, and so may still live
+             * @description Although it was active within the last 20 seconds, and so may still be running
              * @default false
              */
             in_use?: boolean;
@@ -1215,12 +1226,12 @@ export interface components {
         };
         /** @description Read properties */
         FilesystemGet: {
-            /** @description The file system, or a pool for what its file systems inherit */
+            /** @description The file system, or a pool for the values that its file systems inherit */
             name: string;
             /** @description Which properties [default: all] */
             names: string[];
         };
-        /** @description Forget a property's own value, so that the parent's holds */
+        /** @description Remove a property's own value, so that the parent's is inherited */
         FilesystemInherit: {
             /** @description The file system */
             name: string;
@@ -1228,7 +1239,7 @@ export interface components {
             names: string[];
         };
         /**
-         * @description Show which files NFS clients have open and locked, and who waits for a lock
+         * @description Show which files NFS clients have open and locked, and which clients are blocked on a lock
          *
          *     Clients of version 3 open nothing: only their locks are known.
          */
@@ -1236,22 +1247,25 @@ export interface components {
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description Swap roles with the file system this one was cloned from, so that that one can be destroyed */
+        /**
+         * @description Swap roles with the file system that this one was cloned from, so that the origin can be
+         *     destroyed
+         */
         FilesystemPromote: {
             /**
-             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @description Refuse to change a property that only an admin may set. A head sets it for other roles.
              * @default false
              */
             keep_rights?: boolean;
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description Give a file system another name in its pool; what is below it moves along, and open files stay open */
+        /** @description Rename a file system within its pool; its children move along, and open files stay open */
         FilesystemRename: {
             /** @description The file system */
             from: components["schemas"]["VolumeName"];
             /**
-             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @description Refuse to change a property that only an admin may set. A head sets it for other roles.
              * @default false
              */
             keep_rights?: boolean;
@@ -1285,21 +1299,20 @@ export interface components {
             expire_client: components["schemas"]["FilesystemExpireClient"];
         };
         /**
-         * @description Take a file system back to a snapshot, also while it is shared and in use
+         * @description Roll a file system back to a snapshot, even while it is shared and in use
          *
-         *     What was written since the snapshot is lost. Clients wait meanwhile and stay connected. Files that
-         *     were made since are gone for them (ESTALE); files that they have open and that the snapshot has are
-         *     as they were then.
+         *     Changes since the snapshot are lost. Clients are paused and stay connected. Files that were created since are stale
+         *     for them (ESTALE); open files that exist in the snapshot have their contents of then.
          */
         FilesystemRollback: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
             /**
              * @description Destroy the file system's newer snapshots
              * @default false
              */
             destroy_newer?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /** @description The snapshot, as POOL/NAME@SNAPSHOT */
             to: components["schemas"]["SnapshotName"];
@@ -1313,7 +1326,7 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description Show one file system with its properties, how it is shared, and who uses it */
+        /** @description Show one file system with its properties, its share, and its clients */
         FilesystemShow: {
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
@@ -1325,7 +1338,7 @@ export interface components {
              * @description Space that it could still take.
              */
             available: number;
-            /** @description Who uses it now, in words. */
+            /** @description Its current clients, in words. */
             clients?: string[];
             /** @description It is encrypted and its key is not loaded. */
             locked?: boolean;
@@ -1342,10 +1355,10 @@ export interface components {
              * @description Space that its files occupy.
              */
             referenced: number;
-            /** @description Who may use it over the network. */
+            /** @description The rule by which it is shared over the network. */
             share: components["schemas"]["ShareView"];
             /**
-             * @description Where its space goes, and its limits.
+             * @description Its use of space, and its limits.
              * @default {
              *       "available": 0,
              *       "by_children": 0,
@@ -1362,7 +1375,7 @@ export interface components {
             space?: components["schemas"]["SpaceView"];
             /**
              * Format: uint64
-             * @description Space that it, its snapshots and what is below it occupy.
+             * @description Space that it, its snapshots and its children occupy.
              */
             used: number;
         };
@@ -1370,22 +1383,22 @@ export interface components {
         Finding: {
             /** @description Its kind. */
             code: string;
-            /** @description What to do. */
+            /** @description The remedy. */
             mend: string;
             /** @description How much it matters. */
             severity: components["schemas"]["FindingSeverity"];
-            /** @description What was found. */
+            /** @description The mistake. */
             what: string;
             /** @description Where it is. */
             where: components["schemas"]["Place"];
-            /** @description What goes wrong otherwise. */
+            /** @description The consequence of the mistake. */
             why: string;
         };
         /** @description How much a finding matters. */
         FindingSeverity: "hint" | "warning" | "error";
-        /** @description The certificate of a pool, known by its fingerprint. */
+        /** @description The certificate of a pool, identified by its fingerprint. */
         Fingerprint: string;
-        /** @description A volume whose writes by clients wait. Times are in milliseconds since 1970. */
+        /** @description A volume with paused writes of clients. Times are in milliseconds since 1970. */
         FrozenView: {
             /**
              * Format: uint64
@@ -1394,11 +1407,11 @@ export interface components {
             since_ms: number;
             /**
              * Format: uint64
-             * @description When it ends by itself.
+             * @description When the freeze expires.
              */
             until_ms: number;
         };
-        /** @description How the devices of one group work together. */
+        /** @description The redundancy of one group. */
         GroupKind: "stripe" | "mirror" | {
             raidz: {
                 /**
@@ -1408,9 +1421,9 @@ export interface components {
                 parity: number;
             };
         };
-        /** @description What a group is for. */
+        /** @description The purpose of a group. */
         GroupRole: "data" | "log" | "cache" | "spare";
-        /** @description One head: a machine that can serve pools. */
+        /** @description One head: a host that can serve pools. */
         Head: {
             /**
              * @description Disks that only this head has, by names for `groups`, such as `bay1`.
@@ -1422,8 +1435,8 @@ export interface components {
             /** @description How the other heads power it off. */
             fencing?: components["schemas"]["Fencing"] | null;
             /**
-             * @description By which the other heads know what lends its disks: what `bulkhead leg-server fingerprint` prints there, 64 hex
-             *     digits. Needed where a pool has `groups`.
+             * @description The fingerprint by which the other heads identify its leg-server: the output of `bulkhead leg-server
+             *     fingerprint` there, 64 hex digits. Required where a pool has `groups`.
              */
             fingerprint?: string | null;
             /** @description Its interfaces, by network. */
@@ -1431,24 +1444,24 @@ export interface components {
                 [key: string]: components["schemas"]["Link"];
             };
             /**
-             * @description Its memory, such as `64G`; compared with what the pools need after a takeover. Absent:
-             *     what the machine says.
+             * @description Its memory, such as `64G`; compared with the needs of the pools after a takeover. Absent: as
+             *     reported by the head.
              * @default null
              */
             memory?: string | null;
             /**
              * Format: uint32
-             * @description Corosync's `nodeid`, 1 or more. Never changes, never used again for another machine.
+             * @description Corosync's `nodeid`, 1 or more. Never changes, and is never reused for another host.
              */
             number: number;
         };
-        /** @description Whether a head was asked. */
+        /** @description Whether the facts of a head were gathered. */
         HeadAsked: {
             /** @description Whether it answered. */
             asked: boolean;
-            /** @description What it did not tell, in words. */
+            /** @description Facts that are missing, in words. */
             unknown?: string[] | null;
-            /** @description Why it was not asked, or did not answer. */
+            /** @description Why the facts were not gathered. */
             why?: string | null;
         };
         /** @description A head, by the name that `uname -n` prints there, such as `left`. */
@@ -1464,14 +1477,14 @@ export interface components {
             /** @description `online`, `standby`, `offline`, `unclean` or `unknown`. */
             state: string;
         };
-        /** @description What switches virtual machines: a hypervisor, or what manages several. */
+        /** @description A controller of virtual machines: a hypervisor, or the manager of several. */
         Hypervisor: {
             /**
              * Format: ip
-             * @description Its address. Agents that find it by themselves, such as `fence_xvm`, need none.
+             * @description Its address. Agents that discover it, such as `fence_xvm`, need none.
              */
             address?: string | null;
-            /** @description The fence agent that knows it, such as `fence_virsh`, `fence_pve` or `fence_vmware_rest`. */
+            /** @description The fence agent for it, such as `fence_virsh`, `fence_pve` or `fence_vmware_rest`. */
             agent: string;
             /** @description File on each head that holds a private key for SSH, for agents that log in by it. */
             key_file?: string | null;
@@ -1489,12 +1502,12 @@ export interface components {
              * @description Its port, where it is not the agent's default.
              */
             port?: number | null;
-            /** @description Name of an account that may power the machines off. */
+            /** @description Name of an account that may power the virtual machines off. */
             user?: string | null;
         };
         /**
-         * @description Value of `bulkhead:identity`. Made once from 16 random bytes; only a locally set value
-         *     counts, so that a clone does not pass for its origin.
+         * @description Value of `bulkhead:identity`. Created once from 16 random bytes; only a locally set value
+         *     counts, so that a clone is not taken for its origin.
          */
         Identity: {
             /** @description EUI-64 with the local bit set: 16 hex digits. */
@@ -1508,7 +1521,7 @@ export interface components {
         InterruptedView: {
             /** @description The volume itself is incomplete, and not only its next snapshot. */
             is_partial: boolean;
-            /** @description What the sender needs to go on; none if nothing was interrupted. */
+            /** @description The token with which the sender resumes; none if nothing was interrupted. */
             token?: string | null;
             /** @description The volume. */
             volume: string;
@@ -1521,14 +1534,14 @@ export interface components {
         /** @description Kerberos of the clients of a pool. */
         Kerberos: {
             /**
-             * @description File on each head with the keys of the pool's services, such as `nfs/NAME@REALM` for a name of its addresses, readable
-             *     by root only. It is read for each client.
+             * @description File on each head with the keys of the pool's services, such as `nfs/NAME@REALM` for a name of its addresses,
+             *     readable by root only. It is read for each client.
              */
             keytab_file: string;
         };
         /**
-         * @description A key as its owner keeps it. It travels as hex digits, since it may be any bytes. It is wiped
-         *     when dropped, and never printed.
+         * @description A key in its external form. It is transferred as hex digits, since it can be any bytes. It is
+         *     wiped when dropped, and never printed.
          */
         KeyBytes: string;
         /** @description Give an encrypted dataset another key. */
@@ -1538,7 +1551,7 @@ export interface components {
             /** @description Which. */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description Make an encrypted parent: volumes that are made below it share its key */
+        /** @description Create an encrypted parent: volumes that are created below it share its key */
         KeyCreate: {
             /** @description Its key. */
             key: components["schemas"]["KeySettings"];
@@ -1553,7 +1566,7 @@ export interface components {
         /** @description Load the key of a dataset. */
         KeyLoad: {
             /**
-             * @description The key; none looks where the key is kept.
+             * @description The key; none reads it at its configured location.
              * @default null
              */
             key?: components["schemas"]["KeyBytes"] | null;
@@ -1565,7 +1578,7 @@ export interface components {
             /** @description Which. */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description Where a key is. As text: `prompt`, `file:///PATH`, or `command:PROGRAM ARGUMENT...`. */
+        /** @description The location of a key. As text: `prompt`, `file:///PATH`, or `command:PROGRAM ARGUMENT...`. */
         KeyLocation: string;
         /** @description Requests about keys. */
         KeyRequest: "load_all" | {
@@ -1581,10 +1594,10 @@ export interface components {
         } | {
             inherit: components["schemas"]["KeyInherit"];
         };
-        /** @description A key that a dataset shall have. */
+        /** @description The key of a new dataset, or the new key of an existing one. */
         KeySettings: {
             /**
-             * @description `aes-256-gcm` and others; none takes ZFS's default. Means nothing in a change.
+             * @description `aes-256-gcm` or another suite; none selects ZFS's default. Ignored in a change.
              * @default null
              */
             encryption?: string | null;
@@ -1597,14 +1610,14 @@ export interface components {
              */
             iterations?: number | null;
             /**
-             * @description The key; none reads it at its place now.
+             * @description The key; none reads it at its location now.
              * @default null
              */
             key?: components["schemas"]["KeyBytes"] | null;
             /** @description Where it is found later. */
             location: components["schemas"]["KeyLocation"];
         };
-        /** @description Show which keys there are, which are missing, and where they are kept */
+        /** @description Show the keys, whether they are loaded, and their locations */
         KeyStatus: {
             /**
              * @description Only of this dataset.
@@ -1612,7 +1625,7 @@ export interface components {
              */
             name?: components["schemas"]["VolumeName"] | null;
         };
-        /** @description Forget a loaded key; refused while a volume that it opens is in use */
+        /** @description Unload a key; refused while a volume that needs it is in use */
         KeyUnload: {
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
@@ -1627,9 +1640,9 @@ export interface components {
             format?: string | null;
             /** @description Whether the key is loaded. */
             loaded: boolean;
-            /** @description Where the key is kept, in the order in which it is looked for. */
+            /** @description The locations of the key, in the order in which they are tried. */
             locations?: string[];
-            /** @description The dataset whose key it shares; none if the key is its own. */
+            /** @description The dataset that shares its key; none if the key is its own. */
             shared_with?: string | null;
         };
         /** @description A copy of a device of a pool, which is not used. */
@@ -1641,26 +1654,29 @@ export interface components {
         };
         /** @description A disk of a head, as `HEAD:DISK`. */
         Leg: string;
-        /** @description Disks on different heads that hold the same, or parity of each other. */
+        /** @description Disks on different heads that are mirrored, or hold parity. */
         LegGroup: {
             /** @description How they work together. */
             kind: components["schemas"]["LegGroupKind"];
             /** @description The disks, as `HEAD:DISK`, such as `left:bay1`. */
             legs: components["schemas"]["Leg"][];
         };
-        /** @description How the disks of a group work together. */
+        /** @description The redundancy of a group. */
         LegGroupKind: "mirror" | "raidz1";
-        /** @description What a leg has. */
+        /** @description The state of a leg. */
         LegState: "current" | "failing" | "stale" | "copying" | "faulted" | "divergent";
-        /** @description The third machine that remembers which disks of two heads hold everything. */
+        /** @description The third member of the record of legs with two heads. */
         LegWitness: {
             /** @description Where `bulkhead-witness` listens; more than one where it has links in several networks. */
             addresses: string[];
-            /** @description What `bulkhead-witness identity` prints there: SHA-256 of its certificate, 64 hex digits. */
+            /**
+             * @description The fingerprint that `bulkhead-witness identity` prints there: SHA-256 of its certificate,
+             *     64 hex digits.
+             */
             fingerprint: string;
             /**
              * Format: uint32
-             * @description Its number, which no head has. Never changes, never used again for another machine.
+             * @description Its number, which no head has. Never changes, and is never reused for another host.
              */
             number: number;
             /**
@@ -1680,13 +1696,13 @@ export interface components {
             lender_port?: number;
             /**
              * Format: uint16
-             * @description TCP port on which heads tell each other which disks hold everything.
+             * @description TCP port on which the members exchange the records of legs.
              * @default 7071
              */
             member_port?: number;
             /**
              * @description Networks between the heads that carry the writes to other heads' disks, best first. Every head has a link in
-             *     each. Name two: while one fails, the other one goes on.
+             *     each. Name two: the second is used while the first fails.
              */
             networks: string[];
         };
@@ -1740,11 +1756,11 @@ export interface components {
              */
             without_keys?: boolean;
         };
-        /** @description Offer a volume; changes an export of the same name. */
+        /** @description Export a volume; changes an export of the same name. */
         NbdExport: {
-            /** @description Who may connect besides loopback and Unix sockets. */
+            /** @description The clients that may connect, in addition to loopback and Unix sockets. */
             access: components["schemas"]["AccessRule"];
-            /** @description Export name; none takes the volume's name. */
+            /** @description Export name; none selects the volume's name. */
             name?: string | null;
             /** @description Writes are refused. */
             read_only: boolean;
@@ -1753,7 +1769,7 @@ export interface components {
         };
         /** @description A volume's NBD export. */
         NbdExportDocument: {
-            /** @description Who may connect besides loopback and Unix sockets. */
+            /** @description The clients that may connect, in addition to loopback and Unix sockets. */
             access?: components["schemas"]["AccessRule"];
             /** @description Export name. */
             name: string;
@@ -1769,7 +1785,7 @@ export interface components {
         /** @description Stop offering a volume */
         NbdUnexport: {
             /**
-             * @description Even though clients are connected: their connections end
+             * @description Even though clients are connected: their connections are closed
              * @default false
              */
             in_use?: boolean;
@@ -1791,13 +1807,13 @@ export interface components {
         Network: {
             /**
              * Format: uint8
-             * @description Number of the heartbeat link that runs here, 0 to 7; absent: none. Keep the numbers of
-             *     links that exist: changing one takes the link down.
+             * @description Number of the heartbeat link that runs here, 0 to 7; absent: none. Do not change the numbers
+             *     of existing links: a change takes the link down.
              */
             heartbeat?: number | null;
             /**
              * Format: uint32
-             * @description Largest packet that every interface and switch of the network carries, in bytes.
+             * @description Largest packet that every interface and switch of the network supports, in bytes.
              * @default 1500
              */
             mtu?: number;
@@ -1828,7 +1844,7 @@ export interface components {
              */
             serve?: boolean;
         };
-        /** @description A snapshot to be made, `POOL/NAME@SNAPSHOT`; or `POOL@SNAPSHOT`, which stands for all that is in a pool. */
+        /** @description A new snapshot, `POOL/NAME@SNAPSHOT`; or `POOL@SNAPSHOT`, which covers the whole pool. */
         NewSnapshot: string;
         /** @description A token to be made. */
         NewToken: {
@@ -1860,11 +1876,11 @@ export interface components {
             /** @description Their role. */
             role: components["schemas"]["Role"];
         };
-        /** @description Why nothing can be done as long as the cluster runs. */
+        /** @description Why nothing can be changed while the cluster runs. */
         Obstacle: {
-            /** @description What to do. */
+            /** @description The remedy. */
             mend: string;
-            /** @description What is in the way. */
+            /** @description The condition that prevents the change. */
             what: string;
         };
         /** @description A file that is open or locked. */
@@ -1878,7 +1894,7 @@ export interface components {
             locks?: components["schemas"]["FileLockView"][];
             /**
              * Format: uint64
-             * @description The number of its object, as `zdb` takes it.
+             * @description The number of its object, as `zdb` accepts it.
              */
             object: number;
             /** @description It is in a snapshot. */
@@ -1888,20 +1904,20 @@ export interface components {
              * @description How many opens there are.
              */
             open_count: number;
-            /** @description Who has it open; the first 50. */
+            /** @description Its opens; the first 50. */
             opens?: components["schemas"]["OpenView"][];
-            /** @description Its path in the file system, if one was found soon enough. */
+            /** @description Its path in the file system, if it was found in time. */
             path?: string | null;
-            /** @description Ranges that clients wait for; the first 50. */
+            /** @description Ranges that clients are blocked on; the first 50. */
             waiting?: components["schemas"]["FileLockView"][];
         };
-        /** @description What NFS clients have open and locked in a file system. */
+        /** @description Opens and locks of NFS clients in a file system. */
         OpenFilesView: {
-            /** @description Clients that have something open or locked there, or wait for a lock. */
+            /** @description Clients with opens, locks or blocked lock requests there. */
             clients: components["schemas"]["FileClientView"][];
             /**
              * Format: uint64
-             * @description How many files are open or locked.
+             * @description Number of files that are open or locked.
              */
             file_count: number;
             /** @description The first 500 of them. */
@@ -1911,11 +1927,11 @@ export interface components {
         };
         /** @description An open of a file. */
         OpenView: {
-            /** @description Whose it is. */
+            /** @description The client that holds it. */
             client: string;
-            /** @description Others cannot open it for reading. */
+            /** @description Other clients cannot open it for reading. */
             denies_read?: boolean;
-            /** @description Others cannot open it for writing. */
+            /** @description Other clients cannot open it for writing. */
             denies_write?: boolean;
             /** @description For reading. */
             read: boolean;
@@ -2001,16 +2017,16 @@ export interface components {
         OwnDisk: {
             /**
              * Format: uint32
-             * @description By this number heads and witness know it. Each disk of the appliance has one of its own; it stays with the disk,
-             *     never changes, and is never used again.
+             * @description The number by which heads and witness identify it. Each disk of the appliance has its own; it belongs to the
+             *     disk, never changes, and is never reused.
              */
             number: number;
-            /** @description Where it is on the head, such as `/dev/disk/by-id/...`. */
+            /** @description Its path on the head, such as `/dev/disk/by-id/...`. */
             path: string;
         };
         /** @description A partition. */
         Partition: {
-            /** @description What it holds, if that is known: `ext4`, `xfs`, `ntfs`, `LUKS`, ... */
+            /** @description The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, ... */
             contents?: string | null;
             /** @description Its name in a GPT. */
             name?: string;
@@ -2029,7 +2045,7 @@ export interface components {
              * @description Where it begins, in bytes.
              */
             start: number;
-            /** @description Its type: a GUID of a GPT, two hex digits of an MBR, or nothing. */
+            /** @description Its type: a GUID of a GPT, two hex digits of an MBR, or empty. */
             type: string;
         };
         /** @description A power distribution unit. */
@@ -2039,7 +2055,7 @@ export interface components {
              * @description Its address.
              */
             address: string;
-            /** @description The fence agent that knows the model, such as `fence_apc_snmp`. */
+            /** @description The fence agent for the model, such as `fence_apc_snmp`. */
             agent: string;
             /**
              * @description Further parameters of the agent, by the names in its manual.
@@ -2060,17 +2076,17 @@ export interface components {
         };
         /** @description A pool that may replicate into this one. */
         Peer: {
-            /** @description The volume that it may write, or the dataset below which it may write. */
+            /** @description The volume that it may write, or the parent of those that it may write. */
             below: components["schemas"]["VolumeName"];
             /**
-             * @description It may send file systems, too. Their streams are for senders that are trusted with this head: ZFS checks little of what is in
-             *     them.
+             * @description It may send file systems, too. Only for senders that are trusted with this head: ZFS validates little of the
+             *     contents of their streams.
              */
             files?: boolean;
             /** @description Its certificate. */
             fingerprint: components["schemas"]["Fingerprint"];
             /**
-             * @description What stays of it here, whatever it asks for.
+             * @description The retention here, whatever the sender requests.
              * @default {
              *       "days": 7,
              *       "newest": 8
@@ -2078,7 +2094,7 @@ export interface components {
              */
             retention?: components["schemas"]["Retention"];
         };
-        /** @description Permissions, written in octal as `chmod` takes them. */
+        /** @description Permissions, in octal as in `chmod`. */
         Permissions: string;
         /** @description Where a finding points. */
         Place: {
@@ -2102,37 +2118,38 @@ export interface components {
              */
             arc?: string | null;
             /**
-             * @description Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one. Not possible
+             * @description Disks of heads that cache reads, in addition to `groups`, as `HEAD:DISK`. No data is lost with one. Not possible
              *     yet.
              * @default []
              */
             cache?: components["schemas"]["Leg"][];
             /**
-             * @description How its disks are kept from a head that lost the pool: `auto`, `reservations` or `locks`.
+             * @description How its disks are protected from a head that lost the pool: `auto`, `reservations` or
+             *     `locks`.
              * @default auto
              */
             claims?: components["schemas"]["Claims"];
             /**
-             * @description Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`.
-             *     Only these are searched. For disks that all heads reach; a pool has either these or `groups`.
+             * @description Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`. Only these are searched.
+             *     For disks that all heads reach; a pool has either these or `groups`.
              * @default []
              */
             disks?: string[];
             /**
-             * @description Its devices, where each head has disks of its own: groups of disks on different heads that hold the same, or
-             *     parity of each other.
+             * @description Its devices, where each head has disks of its own: groups of disks on different heads that are mirrored, or hold
+             *     parity.
              * @default []
              */
             groups?: components["schemas"]["LegGroup"][];
             /** @description The heads that may serve it, best first after its home. Absent: all. */
             heads?: string[] | null;
-            /** @description The head it starts on when it may choose. It does not move back there by itself. */
+            /** @description The head that it prefers at a start. It does not move back there automatically. */
             home?: string | null;
-            /** @description Kerberos for its clients, which use it where a share says so. Absent: none. */
+            /** @description Kerberos for its clients, which use it where a share requires it. Absent: none. */
             kerberos?: components["schemas"]["Kerberos"] | null;
             /**
-             * @description Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds. Not
-             *     possible yet.
+             * @description Devices for its intent log, in addition to `groups`. Mirrors over heads: acknowledged writes are stored there
+             *     for seconds. Not possible yet.
              * @default []
              */
             log?: components["schemas"]["LegGroup"][];
@@ -2140,7 +2157,8 @@ export interface components {
             nbd_tls?: components["schemas"]["Tls"] | null;
             /**
              * Format: uint32
-             * @description By this number heads and witness know it, where it has `groups`. Never changes, never used again for another pool.
+             * @description The number by which heads and witness identify it, where it has `groups`. Never changes, and is never reused for
+             *     another pool.
              */
             number?: number | null;
             /** @description Where other appliances replicate into it. Absent: nowhere. */
@@ -2152,8 +2170,8 @@ export interface components {
              */
             sector_bytes?: number;
             /**
-             * @description TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then; those of `nfs` where a share
-             *     says so. A protocol that is not named is in the clear.
+             * @description TLS for its clients, by the name of their protocol, such as `nbd`. It is then required; for `nfs` where a share
+             *     requires it. A protocol that is not named is in the clear.
              * @default {}
              */
             tls?: {
@@ -2162,20 +2180,20 @@ export interface components {
         };
         /** @description Widen the pool. */
         PoolAdd: {
-            /** @description What to add. */
+            /** @description The devices to add. */
             groups: components["schemas"]["DeviceGroup"][];
             /**
-             * @description Also if the new groups survive less than those of the pool.
+             * @description Even if the new groups have less redundancy than those of the pool.
              * @default false
              */
             mismatched?: boolean;
             /**
-             * @description Also if it carries the label of a pool that is not in use.
+             * @description Even if it has the label of a pool that is not in use.
              * @default false
              */
             overwrite?: boolean;
         };
-        /** @description Have a third head remember which legs of a pool hold everything, and serve the pool from then on. */
+        /** @description Add a third head to the members of a pool's record of legs; it can serve the pool from then on. */
         PoolAddHead: {
             /** @description The head, by its name in `legs.toml` of all heads. */
             head: string;
@@ -2190,45 +2208,48 @@ export interface components {
             /** @description The network it belongs to. */
             network: string;
         };
-        /** @description Make a mirror of `existing` and `new`, or widen one. */
+        /** @description Mirror `existing` to `new`, or widen a mirror. */
         PoolAttach: {
-            /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
+            /**
+             * @description Device of the pool. A leg on one of several heads by its name in `pool status`, such as
+             *     `left:/dev/disk/by-id/x`.
+             */
             existing: string;
-            /** @description Device to add. A leg as `legs.toml` of each head names it. */
+            /** @description Device to add. A leg by its name in `legs.toml` of each head. */
             new: string;
             /**
-             * @description Also if it carries the label of a pool that is not in use.
+             * @description Even if it has the label of a pool that is not in use.
              * @default false
              */
             overwrite?: boolean;
         };
-        /** @description Forget errors and resume a suspended pool. */
+        /** @description Clear errors and resume a suspended pool. */
         PoolClear: {
             /** @description One device, or all. */
             device?: string | null;
             /**
-             * @description A suspended pool may go on without the devices that are still gone, although they may hold what was
-             *     acknowledged and the others lack. That is lost then.
+             * @description Allow a suspended pool to resume without the devices that are still missing, although they may hold acknowledged
+             *     data that the remaining devices do not have. That data is lost then.
              * @default false
              */
             missing_devices_are_not_newer?: boolean;
         };
-        /** @description Drain the sessions and export; a server ends. */
+        /** @description Drain the sessions and export; a server exits. */
         PoolClose: {
             /**
-             * @description Even though clients are connected: their sessions end.
+             * @description Even though clients are connected: their sessions are closed.
              * @default false
              */
             in_use?: boolean;
         };
-        /** @description Destroy the pool; a server ends. The caller has seen the confirmation word. */
+        /** @description Destroy the pool; a server exits. The caller has checked the confirmation. */
         PoolDestroy: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /**
-             * @description Even though clients are connected: their sessions end.
+             * @description Even though clients are connected: their sessions are closed.
              * @default false
              */
             in_use?: boolean;
@@ -2238,9 +2259,9 @@ export interface components {
             /** @description Device of the pool. */
             device: string;
         };
-        /** @description Give up what is on a leg with another history: the pool is copied to it in full. */
+        /** @description Discard the contents of a leg with a divergent history: it is resynchronized in full. */
         PoolDiscardLeg: {
-            /** @description The leg, as `pool status` calls it. */
+            /** @description The leg, by its name in `pool status`. */
             leg: string;
         };
         /** @description A streamed event of a pool. */
@@ -2250,11 +2271,11 @@ export interface components {
             /** @description The pool. */
             pool: string;
         };
-        /** @description What happened to it. */
+        /** @description The events of the pool. */
         PoolEvents: {
             /**
              * Format: uint64
-             * @description Only what has a higher number.
+             * @description Only events with a higher number.
              */
             after?: number | null;
         };
@@ -2275,7 +2296,7 @@ export interface components {
             last_host?: string | null;
             /** @description Copies of its devices, which are not used. */
             left_out?: components["schemas"]["LeftOutView"][];
-            /** @description Devices that its labels name and that were not found. */
+            /** @description Devices in its labels that were not found. */
             missing?: string[];
             /** @description Its name. */
             name: components["schemas"]["PoolName"];
@@ -2286,11 +2307,11 @@ export interface components {
              * @description Capacity, if the pool is open.
              */
             size?: number | null;
-            /** @description The space as volumes have it, if the pool is open. */
+            /** @description The usable space, if the pool is open. */
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
             state: string;
-            /** @description Devices of which it is unclear whether they are its own: it is not opened until one is chosen. */
+            /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
             unclear?: string[];
         };
         /** @description Read properties of the pool. */
@@ -2302,103 +2323,106 @@ export interface components {
         PoolLeg: {
             /**
              * Format: uint64
-             * @description Bytes that were copied to it since it came back.
+             * @description Bytes that were copied to it since it returned.
              */
             copied?: number | null;
-            /** @description What the pool's owner calls it, as [`super::answer::DeviceView::name`]. */
+            /** @description The owner's name of it, as [`super::answer::DeviceView::name`]. */
             device: string;
             /**
              * Format: uint64
-             * @description The number by which the members know it.
+             * @description The number by which the members identify it.
              */
             disk: number;
             /**
              * Format: uint
-             * @description The group that it belongs to, from 0.
+             * @description The index of its group, from 0.
              */
             group: number;
             /** @description The head that has it. */
             head: string;
             /**
              * Format: uint64
-             * @description The first transaction group of which something is missing.
+             * @description The first transaction group of which data is missing.
              */
             lacks_since_group?: number | null;
             /**
              * Format: uint64
-             * @description Bytes that it lacks still, at most.
+             * @description Bytes that are still missing, at most.
              */
             left?: number | null;
-            /** @description Its head and where it is there, such as `left:/dev/disk/by-id/x`. */
+            /** @description Its head and its path there, such as `left:/dev/disk/by-id/x`. */
             name: string;
             /** @description Where it is on that head. */
             path: string;
             /**
              * Format: uint64
-             * @description Seconds that the copy still takes at its present speed, at most.
+             * @description Remaining seconds of the resynchronization at its present speed, at most.
              */
             remaining_s?: number | null;
             /**
              * Format: uint64
-             * @description Since when, in milliseconds since 1970, if an owner saw it begin.
+             * @description Since when, in milliseconds since 1970, if an owner observed the change.
              */
             since_ms?: number | null;
-            /** @description What it has. */
+            /** @description Its state. */
             state: components["schemas"]["LegState"];
             /**
              * Format: uint64
-             * @description When one that is faulted is tried again, in milliseconds since 1970.
+             * @description When a faulted one is retried, in milliseconds since 1970.
              */
             tried_again_ms?: number | null;
         };
-        /** @description Who remembers: a head, or the witness. */
+        /** @description A member of the record: a head, or the witness. */
         PoolLegMember: {
-            /** @description Whether it answers the pool's owner. */
+            /** @description Whether it responds to the pool's owner. */
             answers: boolean;
             /**
-             * @description Whether it is about to be no member any more: the other head has not agreed to that yet.
+             * @description Whether its removal is pending: the other head has not agreed to it yet.
              * @default false
              */
             is_leaving?: boolean;
-            /** @description Whether it only remembers. */
+            /** @description Whether it stores the record only, without a disk. */
             is_witness: boolean;
             /** @description Its name. */
             name: string;
             /** @description Why not. */
             why?: string | null;
         };
-        /** @description The legs of a pool, and who remembers which of them hold everything. */
+        /** @description The legs of a pool, and the members of their record. */
         PoolLegs: {
             /**
              * Format: uint64
-             * @description Of the newest record: it grows with every owner.
+             * @description The epoch of the newest record: it grows with every owner.
              */
             epoch: number;
             /** @description In the order of `legs.toml`. */
             legs: components["schemas"]["PoolLeg"][];
             /** @description Those of the record, by name. */
             members: components["schemas"]["PoolLegMember"][];
-            /** @description Members that `legs.toml` names, and the record does not: they have no vote. */
+            /** @description Members that `legs.toml` names but the record does not: they have no vote. */
             not_on_record?: string[];
-            /** @description Whether writes wait until it is on record that a leg failed, or for the last leg. */
+            /**
+             * @description Whether writes are paused until the failure of a leg is on record, or until the last leg
+             *     returns.
+             */
             writes_wait: boolean;
         };
         /**
-         * @description What a pool and its devices did since the pool was opened. All counts only grow: the difference between two looks is
-         *     what happened in between.
+         * @description I/O of a pool and its devices since the pool was opened. All counters only grow: the difference between two samples
+         *     is the I/O in between.
          */
         PoolLoad: {
             /**
              * Format: uint64
-             * @description Nanoseconds for which it was counted, on a clock that only goes forward: compare two looks by it.
+             * @description Nanoseconds of counting, on a monotonic clock: the interval between two samples.
              */
             counted_ns: number;
             /**
              * Format: uint32
-             * @description The process that has the pool open: where another one has, it counts anew.
+             * @description The process that has the pool open. The counters start again when another process opens it.
              */
             pid: number;
-            /** @description Whether all I/O waits for devices. */
+            /** @description Whether all I/O is paused because devices are missing. */
             suspended: boolean;
             /** @description The pool as a whole; its members are the groups and devices. */
             whole: components["schemas"]["DeviceLoad"];
@@ -2406,7 +2430,7 @@ export interface components {
         /** @description The filter of the server's log. */
         PoolLogLevel: {
             /**
-             * @description The new one; none: the present one is reported.
+             * @description The new filter; none: the present one is reported.
              * @default null
              */
             filter?: string | null;
@@ -2422,7 +2446,10 @@ export interface components {
         };
         /** @description Use a device again. */
         PoolOnline: {
-            /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
+            /**
+             * @description Device of the pool. A leg on one of several heads by its name in `pool status`, such as
+             *     `left:/dev/disk/by-id/x`.
+             */
             device: string;
         };
         /** @description A pool in the overview. */
@@ -2474,33 +2501,39 @@ export interface components {
             /** @description Device of the pool. */
             device: string;
         };
-        /** @description Put `new` in the place of `old`. */
+        /** @description Replace `old` by `new`. */
         PoolReplace: {
-            /** @description Its successor; none means that the same path holds a new disk. Of a leg as `legs.toml` of each head names it now. */
+            /**
+             * @description Its replacement; none means that there is a new disk at the same path. A leg by its present name in `legs.toml`
+             *     of each head.
+             */
             new?: string | null;
-            /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
+            /**
+             * @description Device of the pool. A leg on one of several heads by its name in `pool status`, such as
+             *     `left:/dev/disk/by-id/x`.
+             */
             old: string;
             /**
-             * @description Also if it carries the label of a pool that is not in use.
+             * @description Even if it has the label of a pool that is not in use.
              * @default false
              */
             overwrite?: boolean;
         };
-        /** @description Put a new disk in the place of a bad one, guided. Asked again, it goes on where it was. */
+        /** @description Replace a bad disk by a new one, guided. A repeated request resumes. */
         PoolReplaceDisk: {
-            /** @description The bad one; none for the only one that is bad. */
+            /** @description The bad disk; none selects the only bad one. */
             device?: string | null;
             /**
-             * @description Also if it carries the label of a pool that is not in use.
+             * @description Even if it has the label of a pool that is not in use.
              * @default false
              */
             overwrite?: boolean;
             /**
-             * @description Do it, and answer when the new disk holds everything; otherwise say what would be done.
+             * @description Perform it, and respond when the new disk is current; otherwise show the plan.
              * @default false
              */
             perform?: boolean;
-            /** @description Its successor; none for an unused disk that fits. */
+            /** @description Its replacement; none selects an unused disk that fits. */
             with?: string | null;
         };
         /** @description Requests about the pool. */
@@ -2547,9 +2580,9 @@ export interface components {
         };
         /** @description Check (and repair) every block. */
         PoolScrub: {
-            /** @description What to do. */
+            /** @description The action. */
             action: components["schemas"]["ScrubAction"];
-            /** @description Answer when the scrub has ended. */
+            /** @description Respond when the scrub is complete. */
             wait: boolean;
         };
         /** @description Scrub on a schedule, or only on request. */
@@ -2564,7 +2597,7 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description Have a witness remember which legs of a pool hold everything, or have both heads do so alone. */
+        /** @description Add a witness to the members of a pool's record of legs, or remove it. */
         PoolSetWitness: {
             /** @description The witness, by its name in `legs.toml` of both heads; none for both heads alone. */
             witness?: string | null;
@@ -2573,12 +2606,12 @@ export interface components {
         PoolSpace: {
             /**
              * Format: uint64
-             * @description What is left for snapshots, and for volumes beyond their reservations.
+             * @description Space that is available for snapshots, and for volumes beyond their reservations.
              */
             available: number;
             /**
              * Format: uint64
-             * @description How full it is: with what is set aside, if a volume lives of what is left, else by what is written.
+             * @description How full it is: including reservations, if a volume depends on the available space, else by the used space.
              */
             full_percent: number;
             /**
@@ -2588,7 +2621,7 @@ export interface components {
             has_quota?: boolean;
             /**
              * Format: uint64
-             * @description What clients may still write to volumes, and neither a reservation nor what is left has room for.
+             * @description Bytes that clients may still write to volumes, but that neither a reservation nor the available space covers.
              */
             overcommitted: number;
             /**
@@ -2598,7 +2631,7 @@ export interface components {
             promised: number;
             /**
              * Format: uint64
-             * @description Writes of clients that were refused for lack of space since the server began.
+             * @description Writes of clients that were refused for lack of space since the server started.
              * @default 0
              */
             refused_writes?: number;
@@ -2609,32 +2642,32 @@ export interface components {
             refuses?: boolean;
             /**
              * Format: uint64
-             * @description Set aside by reservations, and not written yet.
+             * @description Space that is reserved, but not written yet.
              */
             reserved: number;
             /**
              * Format: uint64
-             * @description What its datasets can hold in all.
+             * @description The capacity of its datasets.
              */
             usable: number;
             /**
              * Format: uint64
-             * @description What is written: contents of volumes, and what only snapshots hold.
+             * @description Used space: contents of volumes, and blocks that only snapshots refer to.
              */
             written: number;
         };
         /** @description A pool in detail. */
         PoolStatus: {
-            /** @description What to do, in this order; empty when all is well. */
+            /** @description Recommended actions, in this order; empty when the pool is healthy. */
             advice: components["schemas"]["Advice"][];
             /**
              * Format: uint64
              * @description Allocated bytes of it.
              */
             allocated: number;
-            /** @description What is damaged beyond repair, the first hundred places. */
+            /** @description Data damaged beyond repair, the first hundred ranges. */
             damaged?: components["schemas"]["DamageView"][];
-            /** @description What deduplication saves, if blocks were written with it. */
+            /** @description Savings of deduplication, if blocks were written with it. */
             dedup?: components["schemas"]["DedupView"] | null;
             /** @description The tree of devices. */
             devices: components["schemas"]["DeviceView"][];
@@ -2654,28 +2687,28 @@ export interface components {
             health: string;
             /** @description Copies of its devices that were found when it was opened, and are not used. */
             left_out?: components["schemas"]["LeftOutView"][];
-            /** @description Its legs, if they lie on several heads and a server has it open. */
+            /** @description Its legs, if they are on several heads and a server has it open. */
             legs?: components["schemas"]["PoolLegs"] | null;
             /** @description Its name. */
             name: string;
-            /** @description What it replicates to others, at a glance. */
+            /** @description Summary of its replication to other pools. */
             replication?: components["schemas"]["ReplicationGlance"][];
             /** @description The last or running scrub or resilver. */
             scan?: components["schemas"]["ScanView"] | null;
-            /** @description When it is scrubbed, if on a schedule. */
+            /** @description The schedule of scrubs, if there is one. */
             scrub_schedule?: components["schemas"]["ScrubScheduleView"] | null;
-            /** @description Options that a server of it needs, so that all clients reach it; of a pool that has none. */
+            /** @description Options that its server needs, so that all clients reach it; for a pool without a server. */
             server_options?: string[];
             /**
              * Format: uint64
-             * @description Capacity of the devices, with parity: [`Self::space`] says what volumes have of it.
+             * @description Capacity of the devices, with parity. [`Self::space`] is the usable space.
              */
             size: number;
-            /** @description The space as volumes have it; none until it was looked at. */
+            /** @description The usable space; none until it was computed. */
             space?: components["schemas"]["PoolSpace"] | null;
-            /** @description Whether all I/O waits for devices. */
+            /** @description Whether all I/O is paused because devices are missing. */
             suspended: boolean;
-            /** @description Since when writes wait, and why, if they do. */
+            /** @description Since when writes are paused, and why, if they are. */
             writes_wait?: components["schemas"]["WritesWait"] | null;
         };
         /** @description A pool that was found on devices. */
@@ -2695,7 +2728,7 @@ export interface components {
             last_host?: string | null;
             /** @description Copies of its devices, which are not used. */
             left_out?: components["schemas"]["LeftOutView"][];
-            /** @description Devices that its labels name and that were not found. */
+            /** @description Devices in its labels that were not found. */
             missing?: string[];
             /** @description Its name. */
             name: components["schemas"]["PoolName"];
@@ -2704,20 +2737,20 @@ export interface components {
              * @description Capacity, if the pool is open.
              */
             size?: number | null;
-            /** @description The space as volumes have it, if the pool is open. */
+            /** @description The usable space, if the pool is open. */
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
             state: string;
-            /** @description Devices of which it is unclear whether they are its own: it is not opened until one is chosen. */
+            /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
             unclear?: string[];
         };
-        /** @description A pool that a person makes, once, on one head. */
+        /** @description A pool that an administrator creates, once, on one head. */
         PoolToMake: {
-            /** @description Where the command is run: its home. */
+            /** @description The head where the command is run: its home. */
             head: components["schemas"]["HeadName"];
             /** @description Which. */
             pool: components["schemas"]["PoolName"];
-            /** @description Words of the command, without the program's name. */
+            /** @description Arguments of the command. */
             words: string[];
         };
         /** @description Listen here, too. */
@@ -2737,7 +2770,7 @@ export interface components {
                 group?: number;
             }[];
             /**
-             * @description Also at addresses that this machine does not have yet.
+             * @description Also at addresses that this host does not have yet.
              * @default false
              */
             may_come?: boolean;
@@ -2755,7 +2788,7 @@ export interface components {
         /** @description Listen here no more. */
         PortalRemove: {
             /**
-             * @description Even though clients came in by them: their sessions end.
+             * @description Even though clients are connected through them: their sessions are closed.
              * @default false
              */
             in_use?: boolean;
@@ -2783,10 +2816,10 @@ export interface components {
         } | {
             set: components["schemas"]["PortalSet"];
         };
-        /** @description Listen here, and nowhere else. Addresses may come later, with a takeover. */
+        /** @description Listen at exactly these addresses. Some may become available later, with a takeover. */
         PortalSet: {
             /**
-             * @description Even though clients came in by what goes: their sessions end.
+             * @description Even though clients are connected through a removed portal: their sessions are closed.
              * @default false
              */
             in_use?: boolean;
@@ -2826,19 +2859,20 @@ export interface components {
             clients: number;
             /**
              * Format: uint16
-             * @description Its group, where clients are told of addresses by groups.
+             * @description Its group, where clients receive addresses by groups.
              */
             group?: number | null;
-            /** @description Whether the machine has the address now. Clients cannot come before it has. */
+            /** @description Whether the host has the address now. Clients cannot connect before it does. */
             is_here: boolean;
             /** @description The pool that is served there. */
             pool: components["schemas"]["PoolName"];
-            /** @description To whom: the name of the protocol. */
+            /** @description The name of the protocol. */
             protocol: string;
         };
         /**
-         * @description Where the server of a pool listens, by the protocol: the option of `bulkhead pool-server` and `bulkhead portal` that says so, and
-         *     what it is given: `ADDRESS:PORT`, or `ADDRESS:PORT,GROUP` of a protocol that has groups. Every protocol is listed.
+         * @description The addresses at which the server of a pool listens, by protocol: the name of the option of `bulkhead pool-server`
+         *     and `bulkhead portal`, and its values: `ADDRESS:PORT`, or `ADDRESS:PORT,GROUP` for a protocol with groups. Every
+         *     protocol is listed.
          */
         Portals: {
             [key: string]: string[];
@@ -2860,26 +2894,26 @@ export interface components {
         };
         /** @description Privilege levels of IPMI that may switch the power. */
         Privilege: "operator" | "administrator";
-        /** @description A set of time-outs that were tried together. */
+        /** @description A set of time-outs that were tested together. */
         Profile: "fast" | "default" | "conservative";
-        /** @description A property's value and where it comes from. */
+        /** @description A property's value and its source. */
         Property: {
             /** @description `local`, `default`, `inherited from NAME`, or `-`. */
             source: string;
             /** @description The value as text. */
             value: string;
         };
-        /** @description What a protocol shows that has no view of its own. */
+        /** @description The exports of a protocol that has no view of its own. */
         ProtocolView: {
-            /** @description What it shows. */
+            /** @description The exports. */
             exports: components["schemas"]["ExportView"][];
             /** @description Where it listens. */
             listeners: string[];
             /** @description The protocol. */
             name: string;
-            /** @description While clients may take back what they had open and locked at the server before. */
+            /** @description Set during the grace period, while clients may reclaim their state. */
             recovery?: components["schemas"]["RecoveryView"] | null;
-            /** @description By what clients can secure their connections, such as `TLS`. */
+            /** @description Ways in which clients can secure their connections, such as `TLS`. */
             secured_by?: string[];
         };
         /** @description Any control request to a pool. */
@@ -2901,21 +2935,25 @@ export interface components {
         Quorum: {
             /** @description The rule. */
             rule: components["schemas"]["QuorumRule"];
-            /** @description The third machine that `rule = "witness"` asks. */
+            /** @description The witness that `rule = "witness"` needs. */
             witness?: components["schemas"]["Witness"] | null;
         };
         /** @description A rule of quorum. */
         QuorumRule: "two-node" | "witness" | "majority";
-        /** @description Clients may take back what they had open and locked at the server before. Others get nothing meanwhile that could be in their way. */
+        /**
+         * @description The grace period: clients may reclaim the opens and locks that they held at the previous server. Conflicting
+         *     requests are refused until it is over.
+         */
         RecoveryView: {
             /**
              * Format: uint64
-             * @description Clients that it waits for, and ends without. Nothing: it is not known who had something.
+             * @description Clients that have not reclaimed yet; it expires early when none is left. None: it is not
+             *     known which clients held state.
              */
             awaited_clients?: number | null;
             /**
              * Format: uint64
-             * @description It ends then, in milliseconds from now, if nobody takes something back until then.
+             * @description Milliseconds until it expires, if no client reclaims state before.
              */
             remaining_ms: number;
         };
@@ -2926,51 +2964,51 @@ export interface components {
             /** @description Whether login is impossible because there is no user. */
             no_users?: boolean;
         };
-        /** @description What the replacement of a disk would do. */
+        /** @description The plan for the replacement of a disk. */
         ReplacementView: {
-            /** @description Disks of this machine that nothing uses. */
+            /** @description Unused disks of this head. */
             candidates: components["schemas"]["UnusedDiskView"][];
             /** @description Devices that should be replaced, the worst first. */
             failing: components["schemas"]["FailingView"][];
-            /** @description Why it cannot be done yet, in a sentence. */
+            /** @description Why it is not possible yet, in a sentence. */
             hindrance?: string | null;
             /**
              * Format: uint64
              * @description Bytes that a new disk needs.
              */
             needed_bytes: number;
-            /** @description The disk that would take its place. */
+            /** @description The disk that would replace it. */
             new?: string | null;
             /** @description The device that would be replaced. */
             old?: string | null;
             /** @description The pool. */
             pool: string;
-            /** @description What would be done, in sentences. */
+            /** @description The steps, in sentences. */
             steps: string[];
-            /** @description The new device of a replacement that is under way; then nothing else has to be chosen. */
+            /** @description The new device of a replacement in progress; then no further choice is needed. */
             under_way?: string | null;
         };
         /** @description Let a pool replicate into this one. */
         ReplicateAccept: components["schemas"]["Peer"];
-        /** @description Where a volume, or every volume below a dataset, is replicated to. */
+        /** @description The destination of a volume, or of every volume below a dataset. */
         ReplicateDocument: {
-            /** @description Encrypted volumes leave this pool decrypted: the receiver stores them as it stores others. */
+            /** @description Encrypted volumes leave this pool decrypted: the receiver stores them like any volume. */
             decrypt?: boolean;
             /**
              * Format: uint64
-             * @description Seconds between two runs; none: only when asked for.
+             * @description Seconds between two runs; none: only on request.
              */
             every_s?: number | null;
-            /** @description The volume, or the dataset above volumes, there. */
+            /** @description The volume, or the dataset above volumes, at the receiver. */
             into: components["schemas"]["VolumeName"];
             /**
              * Format: uint32
-             * @description Snapshots of replication that are kept on each side.
+             * @description Number of replicated snapshots that are retained on each side.
              */
             keep: number;
             /** @description The receiving pool's certificate. */
             peer: components["schemas"]["Fingerprint"];
-            /** @description Encrypted volumes stay encrypted on the way and there. */
+            /** @description Encrypted volumes stay encrypted in transit and at the receiver. */
             raw?: boolean;
             /** @description The receiver, as `HOST:PORT`. */
             to: string;
@@ -2981,18 +3019,18 @@ export interface components {
             version: number;
         };
         /**
-         * @description The site of the originals is lost: the copies take their place, with identities and exports
+         * @description Replace lost originals by their copies, with identities and exports
          *
-         *     Initiators find the same disks under the same names. What is missing of the targets is made.
-         *     Afterwards nothing is replicated into these volumes any more.
+         *     For the loss of the originals' site. Initiators find the same disks under the same names.
+         *     Missing targets are created. Afterwards these volumes accept no replication any more.
          */
         ReplicatePromote: {
             /** @description The copy, or the dataset above copies */
             dataset: components["schemas"]["VolumeName"];
-            /** @description Yes, the originals are served nowhere, and never will be again */
+            /** @description Confirm that the originals are served nowhere, and never will be again */
             original_is_lost?: boolean;
         };
-        /** @description Do not replicate it any more; what has arrived stays there */
+        /** @description Stop replicating a dataset; the copies at the receiver remain */
         ReplicateRemove: {
             /** @description The volume or dataset */
             dataset: components["schemas"]["VolumeName"];
@@ -3011,7 +3049,7 @@ export interface components {
         } | {
             run: components["schemas"]["ReplicateRun"];
         };
-        /** @description Do not let a pool replicate into this one any more. */
+        /** @description Stop accepting replication from a pool. */
         ReplicateRevoke: {
             /** @description Its certificate. */
             fingerprint: components["schemas"]["Fingerprint"];
@@ -3032,7 +3070,7 @@ export interface components {
         ReplicateState: {
             /**
              * Format: uint64
-             * @description When it was tried last, in seconds since 1970.
+             * @description The last attempt, in seconds since 1970.
              * @default 0
              */
             attempted_unix_s?: number;
@@ -3057,7 +3095,7 @@ export interface components {
             since_unix_s?: number;
             /**
              * Format: uint64
-             * @description The moment whose contents have arrived, in seconds since 1970; 0: none.
+             * @description The timestamp of the replicated contents, in seconds since 1970; 0: none.
              * @default 0
              */
             succeeded_unix_s?: number;
@@ -3075,15 +3113,15 @@ export interface components {
             document: components["schemas"]["ReplicateDocument"];
             /**
              * Format: uint64
-             * @description Seconds since the moment whose contents have arrived; none if none have.
+             * @description Age of the replicated contents in seconds; none if none have arrived.
              */
             lag_s?: number | null;
             /** @description How it went. */
             state: components["schemas"]["ReplicateState"];
-            /** @description Of a run that is under way: for how long, which volume, how far. */
+            /** @description The active run: its duration, its volume, its progress. */
             under_way?: string | null;
         };
-        /** @description Where a pool listens for others that replicate into it. */
+        /** @description The listener of a pool for replication from other pools. */
         Replication: {
             /**
              * Format: ip
@@ -3097,32 +3135,32 @@ export interface components {
              */
             port?: number;
         };
-        /** @description The replication of a dataset at a glance. */
+        /** @description Summary of the replication of a dataset. */
         ReplicationGlance: {
             /** @description Which. */
             dataset: components["schemas"]["VolumeName"];
             /**
              * Format: uint64
-             * @description Seconds between two runs; none: only when asked for.
+             * @description Seconds between two runs; none: only on request.
              */
             every_s?: number | null;
             /**
              * Format: uint64
-             * @description Seconds since the moment whose contents have arrived; none if none have, or if that is not known.
+             * @description Age of the replicated contents in seconds; none if none have arrived, or if it is unknown.
              */
             lag_s?: number | null;
             /** @description The receiver, as `HOST:PORT`. */
             to: string;
-            /** @description What is wrong. */
+            /** @description The fault, if any. */
             trouble?: components["schemas"]["ReplicationTrouble"] | null;
             /** @description The same in a sentence. */
             why?: string | null;
         };
-        /** @description What is wrong with the replication of a dataset. */
+        /** @description The fault of a dataset's replication. */
         ReplicationTrouble: "failing" | "late" | "clock_ahead" | "unreadable";
-        /** @description Everything about replication of a pool. */
+        /** @description The replication of a pool. */
         ReplicationView: {
-            /** @description What others have replicated into it. */
+            /** @description Datasets that other pools have replicated into it. */
             copies?: components["schemas"]["CopyView"][];
             /** @description Its certificate, if it has one. */
             fingerprint?: components["schemas"]["Fingerprint"] | null;
@@ -3130,7 +3168,7 @@ export interface components {
             peers: components["schemas"]["Peer"][];
             /** @description The pool. */
             pool: components["schemas"]["PoolName"];
-            /** @description What it replicates to others. */
+            /** @description Datasets that it replicates to other pools. */
             replicated: components["schemas"]["ReplicatedView"][];
         };
         /** @description One request. */
@@ -3157,7 +3195,7 @@ export interface components {
         } | {
             server: components["schemas"]["ServerRequest"];
         };
-        /** @description Requests of one kind. Times are from the arrival of a request to its answer. */
+        /** @description Requests of one kind. Times are from the arrival of a request to its response. */
         RequestActivity: {
             /**
              * Format: uint64
@@ -3169,7 +3207,7 @@ export interface components {
              * @description Requests.
              */
             count: number;
-            /** @description Requests by their time, in the classes of [`VolumeActivity::read_times`]. */
+            /** @description Requests by latency, in the classes of [`VolumeActivity::read_times`]. */
             times: number[];
             /**
              * Format: uint64
@@ -3180,29 +3218,29 @@ export interface components {
         /** @description A rescue to begin. */
         RescueBegin: {
             /**
-             * @description A file beside which a lock lies; the rescue ends when nobody holds that lock any more. None:
-             *     it lasts until it is ended, or the server ends.
+             * @description A file with a lock next to it; the rescue is ended when no process holds that lock any more.
+             *     None: it lasts until `rescue end`, or until the server exits.
              * @default null
              */
             lease?: string | null;
             /**
-             * @description One of its snapshots; none means the volume itself, which nobody else may use then.
+             * @description One of its snapshots; none means the volume itself, which no client may use then.
              * @default null
              */
             snapshot?: components["schemas"]["SnapshotName"] | null;
             /** @description The volume. */
             volume: components["schemas"]["VolumeName"];
             /**
-             * @description Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
+             * @description Whether it is writable; of a snapshot a clone is written to, and destroyed at the end.
              * @default false
              */
             writable?: boolean;
         };
-        /** @description A command, and what it is good for. */
+        /** @description A command, and its purpose. */
         RescueCommand: {
             /** @description The lines. */
             lines: string[];
-            /** @description What it does. */
+            /** @description Its purpose. */
             purpose: string;
         };
         /** @description End the rescue of a volume; there is at most one. */
@@ -3218,13 +3256,16 @@ export interface components {
         };
         /** @description A rescue that lasts. */
         RescueView: {
-            /** @description The clone that exists meanwhile. */
+            /** @description The clone that exists during the rescue. */
             clone?: components["schemas"]["VolumeName"] | null;
-            /** @description How to use it, and how to end it. */
+            /** @description Commands to use it, and to end it. */
             commands: components["schemas"]["RescueCommand"][];
             /** @description `gpt`, `mbr` or `none`. */
             partition_table: string;
-            /** @description The partitions; of a disk without a table that holds a file system, that one, numbered 0. */
+            /**
+             * @description The partitions; for a disk with a file system and no partition table, that file system,
+             *     numbered 0.
+             */
             partitions: components["schemas"]["Partition"][];
             /** @description Whether writes are refused. */
             read_only: boolean;
@@ -3233,54 +3274,56 @@ export interface components {
              * @description Bytes.
              */
             size: number;
-            /** @description The snapshot that is looked at; none means the volume itself. */
+            /** @description The snapshot that is shown; none means the volume itself. */
             snapshot?: components["schemas"]["SnapshotName"] | null;
             /** @description The NBD socket; its only export has no name. */
             socket: string;
-            /** @description The same as NBD clients write it. */
+            /** @description The same as a URI for NBD clients. */
             uri: string;
             /** @description The volume. */
             volume: components["schemas"]["VolumeName"];
         };
-        /** @description What a receiver keeps at least of each volume. The sender may ask for more, never for less. */
+        /** @description The minimum retention of a receiver for each volume. The sender may request more, never less. */
         Retention: {
             /**
              * Format: uint32
-             * @description Of each of so many last days on which some arrived, the first one, up to [`KEEP_DAYS_MAX`].
+             * @description Number of last days of which the first replicated snapshot is retained, up to
+             *     [`KEEP_DAYS_MAX`].
              */
             days: number;
             /**
              * Format: uint32
-             * @description So many of the newest snapshots of replication, 1 to [`KEEP_MAX`].
+             * @description Number of the newest replicated snapshots, 1 to [`KEEP_MAX`].
              */
             newest: number;
         };
         /** @description A user's role. Each role includes the rights of those before it. */
         Role: "read-only" | "operator" | "admin";
-        /** @description A volume or file system was taken back to a snapshot. */
+        /** @description A volume or file system was rolled back to a snapshot. */
         RolledBack: {
             /**
              * Format: uint64
-             * @description Connections that were closed, because the size changed and their protocol cannot tell.
+             * @description Connections that were closed, because the size changed and their protocol has no
+             *     notification for that.
              */
             connections_closed: number;
-            /** @description Snapshots that were newer, and are no more. */
+            /** @description Newer snapshots, which were destroyed. */
             destroyed: components["schemas"]["SnapshotName"][];
-            /** @description Bookmarks that were newer, and are no more. */
+            /** @description Newer bookmarks, which were destroyed. */
             destroyed_bookmarks?: string[];
             /**
              * Format: uint64
-             * @description How long clients waited; none if it was not open.
+             * @description How long clients were paused; none if it was not open.
              */
             pause_ms?: number | null;
             /**
              * Format: uint64
-             * @description Sessions that were told that the contents changed.
+             * @description Sessions that were notified of the new contents.
              */
             sessions_told: number;
             /**
              * Format: uint64
-             * @description The volume's size now; 0 of a file system.
+             * @description The volume's size after the rollback; 0 for a file system.
              */
             size: number;
             /** @description The snapshot, with the volume's name. */
@@ -3291,7 +3334,7 @@ export interface components {
              */
             took_ms: number;
         };
-        /** @description When snapshots are taken, and how many of them are kept: `daily at 03:00 keep 7`. */
+        /** @description When snapshots are taken, and how many of them are retained: `daily at 03:00 keep 7`. */
         Rule: string;
         /** @description A rule of a schedule. */
         RuleView: {
@@ -3302,7 +3345,7 @@ export interface components {
             latest?: number | null;
             /**
              * Format: uint64
-             * @description When it is due next, in seconds since 1970.
+             * @description Its next due time, in seconds since 1970.
              */
             next: number;
             /** @description The rule in words, such as `daily at 03:00 keep 7`. */
@@ -3351,7 +3394,7 @@ export interface components {
             function: string;
             /**
              * Format: uint64
-             * @description Seconds that it will still take at its present speed.
+             * @description Estimated remaining seconds.
              */
             remaining_s?: number | null;
             /**
@@ -3388,26 +3431,26 @@ export interface components {
         ScheduleSet: {
             /** @description Of which volumes. */
             of: string;
-            /** @description When, and how many are kept; none to leave these volumes out. */
+            /** @description When, and how many are retained; none excludes these volumes. */
             rules: components["schemas"]["Rule"][];
             /**
-             * @description No snapshot of what was not written to.
+             * @description Skip the snapshot of a dataset without changes.
              * @default false
              */
             skip_unchanged?: boolean;
         };
         /** @description A schedule of snapshots. */
         ScheduleView: {
-            /** @description Where it is set: a volume, a dataset above volumes, or the pool. */
+            /** @description The dataset that has the schedule: a volume, a parent of volumes, or the pool. */
             of: string;
-            /** @description Its rules; none means that these volumes are left out. */
+            /** @description Its rules; none excludes these volumes. */
             rules: components["schemas"]["RuleView"][];
-            /** @description No snapshot is taken of a volume that was not written to. */
+            /** @description A volume without changes is skipped. */
             skip_unchanged: boolean;
             /** @description The volumes that it covers. */
             volumes: components["schemas"]["VolumeName"][];
         };
-        /** @description What to do with a scrub. */
+        /** @description An action on a scrub. */
         ScrubAction: "start" | "resume" | "pause" | "stop";
         /** @description When a pool is scrubbed. */
         ScrubScheduleView: {
@@ -3419,20 +3462,23 @@ export interface components {
             /** @description In words, such as `monthly on 1 at 02:00`. */
             when: components["schemas"]["When"];
         };
-        /** @description A secret text. `Debug` and `Display` of anything that holds one cannot show it. */
+        /** @description A secret text. `Debug` and `Display` of any container of it cannot show it. */
         Secret: string;
-        /** @description What to send. */
+        /** @description The stream to send. */
         SendWhat: {
             snapshot: {
                 /** @description Tiny blocks travel inside their records. */
                 embedded: boolean;
-                /** @description What the receiver has already: `@SNAPSHOT`, `#BOOKMARK`, or a full name of either. */
+                /**
+                 * @description The snapshot that the receiver already has: `@SNAPSHOT`, `#BOOKMARK`, or a full name of
+                 *     either.
+                 */
                 from?: string | null;
                 /** @description Its name. */
                 name: components["schemas"]["SnapshotName"];
                 /** @description Blocks are decompressed, and split at 128K, for old receivers. */
                 plain: boolean;
-                /** @description Blocks as they are stored: those of an encrypted volume stay encrypted. */
+                /** @description Raw blocks: those of an encrypted volume stay encrypted. */
                 raw: boolean;
             };
         } | {
@@ -3450,26 +3496,27 @@ export interface components {
         ServerStatus: {
             /**
              * Format: uint64
-             * @description Devices that it has brought back after they had failed.
+             * @description Number of failed devices that were brought back.
              * @default 0
              */
             device_returns?: number;
-            /** @description Whether it is draining its sessions before it ends. */
+            /** @description Whether it is draining its sessions before it exits. */
             draining: boolean;
             /**
              * Format: uint64
              * @description Milliseconds from the process's start to the first read served.
              */
             first_read_after_ms?: number | null;
-            /** @description `listeners` of iSCSI, by the older name. */
+            /** @description `listeners` of iSCSI, under the older name. */
             iscsi_portals: string[];
             /**
-             * @description The ZFS library that it has loaded: version, kind, build. Empty from a server that does not tell.
+             * @description The loaded ZFS library: version, kind, build. Empty from an older server.
              * @default
              */
             library?: string;
             /**
-             * @description Where each protocol listens, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an older server.
+             * @description Addresses of each protocol, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an
+             *     older server.
              * @default {}
              */
             listeners?: {
@@ -3482,11 +3529,11 @@ export interface components {
             listening_after_ms?: number | null;
             /**
              * Format: uint64
-             * @description Lines of its log that were dropped because nobody read them.
+             * @description Lines of its log that were dropped because the pipe was not read.
              * @default 0
              */
             log_lines_dropped?: number;
-            /** @description `listeners` of NBD, by the older name. */
+            /** @description `listeners` of NBD, under the older name. */
             nbd_listeners: string[];
             /**
              * Format: uint64
@@ -3500,13 +3547,13 @@ export interface components {
             pid: number;
             /**
              * Format: uint64
-             * @description Set while the pool answers no questions, which happens while its devices are gone: the
-             *     pool's part of the status is then this old.
+             * @description Set while the pool does not respond because its devices are missing: the age of the pool's
+             *     part of the status.
              */
             pool_status_age_ms?: number | null;
             /**
              * Format: uint64
-             * @description Milliseconds from the process's start until no intent log of an earlier owner waited.
+             * @description Milliseconds from the process's start until all intent logs of earlier owners were replayed.
              */
             replayed_after_ms?: number | null;
             /**
@@ -3531,9 +3578,9 @@ export interface components {
             /** @description The user. */
             user: string;
         };
-        /** @description Who is connected to an export. */
+        /** @description A session of an export. */
         SessionView: {
-            /** @description How the client calls itself; the export's name where the protocol has no such name. */
+            /** @description The name that the client reports; the export's name where the protocol has no such name. */
             name: string;
             /** @description Where from. */
             peers: string[];
@@ -3542,11 +3589,11 @@ export interface components {
         Severity: "error" | "warning" | "info";
         /** @description How a file system is shared. */
         ShareView: {
-            /** @description The dataset above from which it is inherited. */
+            /** @description The parent from which it is inherited. */
             from?: string | null;
-            /** @description Why it is not shared in this way, and what to do. */
+            /** @description Why it is not shared in this way, and the remedy. */
             problem?: string | null;
-            /** @description Its property `sharenfs`, or that of the nearest dataset above that has one; `off` if none has. */
+            /** @description Its property `sharenfs`, or that of the nearest parent that has one; `off` if none has. */
             value: string;
         };
         /** @description Make a volume of a snapshot */
@@ -3554,7 +3601,7 @@ export interface components {
             /** @description The snapshot. */
             from: components["schemas"]["SnapshotName"];
             /**
-             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @description Refuse to change a property that only an admin may set. A head sets it for other roles.
              * @default false
              */
             keep_rights?: boolean;
@@ -3565,21 +3612,21 @@ export interface components {
             /** @description The new volume. */
             to: components["schemas"]["VolumeName"];
         };
-        /** @description Keep the present contents of volumes; several are taken at one moment */
+        /** @description Create snapshots of volumes; several have the same point in time */
         SnapshotCreate: {
             /** @description Snapshots, as POOL/NAME@SNAPSHOT; with --recursive also as POOL@SNAPSHOT */
             names: components["schemas"]["NewSnapshot"][];
             /**
-             * @description Of every volume in what is named, too, all or none
+             * @description Of every volume below the named ones, too, all or none
              * @default false
              */
             recursive?: boolean;
         };
         /** @description Destroy snapshots */
         SnapshotDestroy: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /** @description Snapshots, as POOL/NAME@SNAPSHOT */
             names: components["schemas"]["SnapshotName"][];
@@ -3591,11 +3638,11 @@ export interface components {
         };
         /** @description A snapshot, such as `tank/vm/disk0@monday`. */
         SnapshotName: string;
-        /** @description Give a snapshot another name; its clones, and clients of the volume, notice nothing */
+        /** @description Rename a snapshot; its clones, and clients of the volume, notice nothing */
         SnapshotRename: {
             /** @description Which. */
             from: components["schemas"]["SnapshotName"];
-            /** @description The same volume's, with another word after the `@`. */
+            /** @description Of the same volume, with another name after the `@`. */
             to: components["schemas"]["SnapshotName"];
         };
         /** @description Requests about snapshots. */
@@ -3632,16 +3679,16 @@ export interface components {
              */
             used: number;
         };
-        /** @description Where the space of a dataset goes, and its limits. In bytes. */
+        /** @description The use of space by a dataset, and its limits. In bytes. */
         SpaceView: {
             /**
              * Format: uint64
-             * @description What it could still take.
+             * @description Space that is available to it.
              */
             available: number;
             /**
              * Format: uint64
-             * @description What is below it.
+             * @description Space of its children.
              */
             by_children: number;
             /**
@@ -3656,12 +3703,12 @@ export interface components {
             by_reservation: number;
             /**
              * Format: uint64
-             * @description What only its snapshots hold.
+             * @description Space that only its snapshots use.
              */
             by_snapshots: number;
             /**
              * Format: uint64
-             * @description How many times smaller compression makes it, in percent: 150 for 1.5.
+             * @description The compression ratio in percent: 150 for 1.5.
              */
             compress_percent: number;
             /**
@@ -3671,14 +3718,14 @@ export interface components {
             logical_referenced: number;
             /**
              * Format: uint64
-             * @description What it takes before compression, with what is below it.
+             * @description Size before compression, with its children.
              */
             logical_used: number;
-            /** @description Its name; empty beside a volume, which has one. */
+            /** @description Its name; empty for a volume, which is named elsewhere. */
             name?: string;
             /**
              * Format: uint64
-             * @description Most that it may take, with its snapshots and what is below it.
+             * @description Limit of its space, with its snapshots and children.
              */
             quota?: number | null;
             /**
@@ -3693,12 +3740,12 @@ export interface components {
             refreservation?: number | null;
             /**
              * Format: uint64
-             * @description Set aside for it, its snapshots and what is below it.
+             * @description Space reserved for it, its snapshots and children.
              */
             reservation?: number | null;
             /**
              * Format: uint64
-             * @description All that it takes, with what is below it.
+             * @description Space that it uses, with its children.
              */
             used: number;
             /**
@@ -3709,15 +3756,15 @@ export interface components {
         };
         /** @description The overview. */
         Status: {
-            /** @description What was done on the volumes that are shown, since the server began. */
+            /** @description I/O on the volumes shown, since the server started. */
             activity?: components["schemas"]["VolumeActivity"][];
-            /** @description Who may ask for the targets. */
+            /** @description The access rule for discovery of targets. */
             discovery?: components["schemas"]["DiscoveryView"] | null;
-            /** @description What was done in the file systems that are shared, since the server began. */
+            /** @description I/O in the shared file systems, since the server started. */
             file_system_activity?: components["schemas"]["FileSystemActivity"][];
             /** @description NBD exports with their clients. */
             nbd: components["schemas"]["NbdView"][];
-            /** @description What other protocols show. */
+            /** @description The exports of other protocols. */
             other_protocols?: components["schemas"]["ProtocolView"][];
             /** @description The pool. */
             pool: components["schemas"]["PoolStatus"];
@@ -3790,7 +3837,7 @@ export interface components {
         TargetAllow: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
-            /** @description Who. */
+            /** @description The clients. */
             who: components["schemas"]["Who"];
         };
         /** @description Forget users and secrets. */
@@ -3798,17 +3845,18 @@ export interface components {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
             /**
-             * @description Even though no secret is asked for afterwards: whoever the access rule lets in needs none.
+             * @description Even though no secret is required afterwards: any client that the access rule allows needs
+             *     none.
              * @default false
              */
             no_secret?: boolean;
             /** @description One user, or all with the mutual secret. */
             user?: string | null;
         };
-        /** @description Ask initiators for a name and a secret. */
+        /** @description Require a name and a secret from initiators. */
         TargetChapSet: {
             /**
-             * @description The initiators that may use it, by name; none means any. It replaces those named before.
+             * @description The initiators that may use it, by name; none means any. Replaces the previous list.
              * @default []
              */
             initiators?: components["schemas"]["IscsiName"][];
@@ -3819,33 +3867,33 @@ export interface components {
             /** @description The initiator's user name. */
             user: string;
         };
-        /** @description Who is asked for a secret, and whether the target proves itself. */
+        /** @description Show the users with a secret, and whether the target authenticates itself. */
         TargetChapShow: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
         };
-        /** @description Make a target without volumes; nobody but loopback is allowed. */
+        /** @description Create a target without volumes; only loopback is allowed. */
         TargetCreate: {
             /** @description Its name. */
             name: components["schemas"]["IscsiName"];
             /** @description Groups of portals that offer it; empty means all. */
             portal_groups: number[];
         };
-        /** @description Take from the access rule of a target. Sessions that it covered end. */
+        /** @description Remove entries from the access rule of a target. Sessions that are no longer allowed are closed. */
         TargetDeny: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
-            /** @description Who. */
+            /** @description The clients. */
             who: components["schemas"]["Who"];
         };
         /** @description Remove a target and the maps of its volumes. */
         TargetDestroy: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /**
-             * @description Even though initiators are connected: their sessions end.
+             * @description Even though initiators are connected: their sessions are closed.
              * @default false
              */
             in_use?: boolean;
@@ -3857,7 +3905,7 @@ export interface components {
             /** @description Which. */
             name: components["schemas"]["IscsiName"];
         };
-        /** @description Show a volume in a target as a logical unit */
+        /** @description Map a volume in a target as a logical unit */
         TargetMap: {
             /**
              * Format: uint16
@@ -3871,13 +3919,13 @@ export interface components {
             /** @description The volume */
             volume: components["schemas"]["VolumeName"];
             /**
-             * @description Whether the unit starts with a volatile write cache: on answers writes before they are
-             *     durable, as a disk does, and loses those that were not flushed if the server dies under
-             *     a running initiator [default: off]
+             * @description Whether the unit starts with a volatile write cache: on acknowledges writes before they are
+             *     durable, as a disk does, and loses those that were not flushed if the server dies under a
+             *     running initiator [default: off]
              */
             write_cache?: boolean | null;
         };
-        /** @description Answer the challenges of initiators that want the target to prove itself. */
+        /** @description Authenticate the target to initiators that require it. */
         TargetMutualSet: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
@@ -3917,10 +3965,10 @@ export interface components {
             /** @description Which. */
             name: components["schemas"]["IscsiName"];
         };
-        /** @description Take a volume out of a target */
+        /** @description Remove a volume from a target */
         TargetUnmap: {
             /**
-             * @description Even though initiators are connected: the unit vanishes under them
+             * @description Even though initiators are connected: they lose the unit
              * @default false
              */
             in_use?: boolean;
@@ -3929,29 +3977,29 @@ export interface components {
             /** @description The volume */
             volume: components["schemas"]["VolumeName"];
         };
-        /** @description A target. Secrets are never part of an answer. */
+        /** @description A target. Secrets are never part of a response. */
         TargetView: {
-            /** @description Who may log in. */
+            /** @description The clients that may log in. */
             access: components["schemas"]["AccessRule"];
             /** @description CHAP users. */
             chap_users: string[];
-            /** @description The user name by which the target proves itself. */
+            /** @description The user name by which the target authenticates itself. */
             mutual_user?: string | null;
             /** @description Its name. */
             name: components["schemas"]["IscsiName"];
             /** @description Portal groups that offer it; empty means all. */
             portal_groups: number[];
-            /** @description Sessions now; none when no server runs. */
+            /** @description Current sessions; none when no server runs. */
             sessions?: components["schemas"]["SessionView"][];
             /** @description Its logical units. */
             units: components["schemas"]["UnitView"][];
         };
-        /** @description Single time-outs that replace those of the profile. */
+        /** @description Single time-outs that override those of the profile. */
         TimeoutWishes: {
             /**
              * Format: uint32
-             * @description How long a head that boots waits for the others before it starts Pacemaker, which powers off what it does not
-             *     see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, however long that takes.
+             * @description Limit of the delay at boot, in seconds, in which a head awaits the other heads before it starts Pacemaker, which
+             *     powers off heads that it does not see. With `rule = "two-node"` there is no limit.
              * @default null
              */
             boot_wait_s?: number | null;
@@ -3963,15 +4011,15 @@ export interface components {
             consensus_ms?: number | null;
             /**
              * Format: uint32
-             * @description How long a disk may take for one read or write, in seconds. One that takes longer counts as failed, and the pool
-             *     goes on with the others; clients wait for so long. Disks that try hard to read a bad sector need
+             * @description How long a disk may take for one read or write, in seconds. A slower disk counts as failed, and the pool
+             *     continues with the remaining ones; clients are blocked until then. Disks that try hard to read a bad sector need
              *     up to 7 s where their error recovery is bounded, and a minute where it is not.
              * @default null
              */
             disk_answer_s?: number | null;
             /**
              * Format: uint32
-             * @description Time between tests that each fence device answers, in seconds.
+             * @description Interval of tests that each fence device responds, in seconds.
              * @default null
              */
             fence_monitor_s?: number | null;
@@ -4007,26 +4055,27 @@ export interface components {
             pool_monitor_s?: number | null;
             /**
              * Format: uint32
-             * @description Bound of one such test, in seconds. A server that does not answer for a tenth of it (300 ms
+             * @description Bound of one such test, in seconds. A server that does not respond for a tenth of it (300 ms
              *     to 3 s) counts as failed.
              * @default null
              */
             pool_monitor_timeout_s?: number | null;
             /**
              * Format: uint32
-             * @description Bound of the start of a pool, in seconds. A pool that starts more slowly is moved on.
+             * @description Bound of the start of a pool, in seconds. A pool that starts more slowly is moved to another
+             *     head.
              * @default null
              */
             pool_start_s?: number | null;
             /**
              * Format: uint32
              * @description Bound of the stop of a pool, in seconds. A head that stops more slowly is powered off. A
-             *     server that does not answer for a hundredth of it (200 ms to 1 s) is killed.
+             *     server that does not respond for a hundredth of it (200 ms to 1 s) is killed.
              * @default null
              */
             pool_stop_s?: number | null;
             /**
-             * @description Where every value comes from that is not given here: `fast`, `default` or `conservative`.
+             * @description The profile of all values that are not set here: `fast`, `default` or `conservative`.
              * @default default
              */
             profile?: components["schemas"]["Profile"];
@@ -4038,20 +4087,20 @@ export interface components {
             takeover_budget_s?: number | null;
             /**
              * Format: uint32
-             * @description Corosync's `token`: silence after which a head counts as lost, in milliseconds. A head
-             *     that the hardware or the hypervisor stalls for longer is powered off although it is well.
+             * @description Corosync's `token`: silence after which a head counts as lost, in milliseconds. A head that
+             *     the hardware or the hypervisor stalls for longer is powered off although it is healthy.
              * @default null
              */
             token_ms?: number | null;
         };
         /**
-         * @description TLS of a protocol that a pool is served by. The files lie on every head that may serve the pool, and are read when
-         *     the server starts and when it is told to read its exports again.
+         * @description TLS of a protocol that a pool is served by. The files are stored on every head that can serve the pool. They are
+         *     read when the server starts and when it reloads its exports.
          */
         Tls: {
             /**
              * @description File on each head with the certificate and those between it and a root, PEM. It is for the
-             *     pool's addresses, or for names that stand for them.
+             *     pool's addresses, or for names that resolve to them.
              */
             certificate_file: string;
             /**
@@ -4085,27 +4134,27 @@ export interface components {
             /** @description Its user. */
             user: string;
         };
-        /** @description Forget what an interrupted receive left. */
+        /** @description Discard the state that an interrupted receive left. */
         TransferAbort: {
             /** @description The volume. */
             volume: components["schemas"]["VolumeName"];
         };
-        /** @description Keep a bookmark of a snapshot, to send from when it is destroyed. */
+        /** @description Create a bookmark of a snapshot, as the start of a send after the snapshot is destroyed. */
         TransferBookmark: {
             /** @description The bookmark's name, without the volume's. */
             mark: string;
             /** @description The snapshot. */
             snapshot: components["schemas"]["SnapshotName"];
         };
-        /** @description What an interrupted receive left. */
+        /** @description The state that an interrupted receive left. */
         TransferInterrupted: {
             /** @description The volume. */
             volume: components["schemas"]["VolumeName"];
         };
-        /** @description Receive the stream that the descriptor holds. It lasts as long as the other side likes. */
+        /** @description Receive the stream of the passed descriptor. Its duration depends on the sender. */
         TransferReceive: {
             /**
-             * @description Throw away what was changed since the stream's base.
+             * @description Discard the changes since the stream's base.
              * @default false
              */
             force?: boolean;
@@ -4115,12 +4164,12 @@ export interface components {
              */
             parents?: boolean;
             /**
-             * @description Keep what arrived of a stream that is cut off.
+             * @description Retain the received part of a stream that is cut off.
              * @default false
              */
             resumable?: boolean;
             /**
-             * @description The snapshot's name, without the volume's; none takes the stream's.
+             * @description The snapshot's name, without the volume's; none selects the stream's.
              * @default null
              */
             tag?: string | null;
@@ -4139,21 +4188,21 @@ export interface components {
         } | {
             bookmark: components["schemas"]["TransferBookmark"];
         };
-        /** @description Write the stream of a snapshot to the descriptor that comes with the request. It lasts as long as the other side likes. */
+        /** @description Write the stream of a snapshot to the passed descriptor. Its duration depends on the receiver. */
         TransferSend: {
             /**
-             * @description Only say how much it would be.
+             * @description Only estimate the size.
              * @default false
              */
             estimate?: boolean;
-            /** @description What. */
+            /** @description The stream to send. */
             what: components["schemas"]["SendWhat"];
         };
-        /** @description What was sent or received. */
+        /** @description The result of a send or receive. */
         TransferView: {
             /**
              * Format: uint64
-             * @description Bytes of the stream; of an estimate: about.
+             * @description Bytes of the stream; approximate for an estimate.
              */
             bytes: number;
             /**
@@ -4181,18 +4230,18 @@ export interface components {
             serial: string;
             /** @description The volume behind it. */
             volume: components["schemas"]["VolumeName"];
-            /** @description Whether it starts with its write cache on. */
+            /** @description Whether its write cache is enabled at the start. */
             write_cache: boolean;
         };
         /** @description A disk that nothing uses. */
         UnusedDiskView: {
-            /** @description What the maker calls it. */
+            /** @description The manufacturer's model name. */
             model?: string | null;
             /** @description Its most lasting path. */
             path: string;
-            /** @description Why it is not taken by itself. */
+            /** @description Why it is not selected automatically. */
             refused?: string | null;
-            /** @description What is printed on it. */
+            /** @description The serial number printed on it. */
             serial?: string | null;
             /**
              * Format: uint64
@@ -4232,9 +4281,9 @@ export interface components {
         };
         /** @description One value before and after; none where there is no such value. */
         ValueChange: {
-            /** @description What it will be. */
+            /** @description The value after. */
             after?: string | null;
-            /** @description What it is. */
+            /** @description The value before. */
             before?: string | null;
             /** @description Its name. */
             name: string;
@@ -4243,17 +4292,14 @@ export interface components {
         VirtualMachine: {
             /** @description Name of its hypervisor in `hypervisors`. */
             hypervisor: string;
-            /** @description Its name or number there, as the agent wants it. */
+            /** @description Its name or number there, in the form that the agent expects. */
             machine: string;
         };
-        /**
-         * @description What clients did on a volume since the server began. Times are from the arrival of a request to its
-         *     answer.
-         */
+        /** @description I/O of clients on a volume since the server started. Times are from the arrival of a request to its response. */
         VolumeActivity: {
             /**
              * Format: uint64
-             * @description Requests that were answered with an error.
+             * @description Requests that failed.
              */
             errors: number;
             /** @description It is frozen. */
@@ -4266,8 +4312,8 @@ export interface components {
              */
             read_bytes: number;
             /**
-             * @description Reads by their time: up to 64 us, 256 us, 1024 us, each four times the one before, the last
-             *     without an end.
+             * @description Reads by latency: up to 64 us, 256 us, 1024 us, each four times the previous one, the last
+             *     without a bound.
              */
             read_times: number[];
             /**
@@ -4282,7 +4328,7 @@ export interface components {
             reads: number;
             /**
              * Format: uint64
-             * @description Of these, writes that were refused for lack of space.
+             * @description Writes among them that were refused for lack of space.
              * @default 0
              */
             refused_for_space?: number;
@@ -4291,11 +4337,11 @@ export interface components {
              * @description Bytes written.
              */
             write_bytes: number;
-            /** @description Writes by their time, as for reads. */
+            /** @description Writes by latency, as for reads. */
             write_times: number[];
             /**
              * Format: uint64
-             * @description Time of all writes, in microseconds, with waiting for durability.
+             * @description Time of all writes, in microseconds, including durability.
              */
             write_us: number;
             /**
@@ -4337,9 +4383,9 @@ export interface components {
              * @description Block size in bytes: a power of two, 512 to 16M.
              */
             block_size?: number | null;
-            /** @description An existing volume of the same size is success. */
+            /** @description Succeed if a volume of the same size exists. */
             exist_ok: boolean;
-            /** @description A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's. */
+            /** @description A key of its own. Without one it inherits: plain, or encrypted with the parent's key. */
             key?: components["schemas"]["KeySettings"] | null;
             /** @description Its name. */
             name: components["schemas"]["VolumeName"];
@@ -4358,16 +4404,17 @@ export interface components {
             sparse: boolean;
         };
         /**
-         * @description Destroy a volume, with its snapshots if that is said
+         * @description Destroy a volume, with its snapshots if requested
          *
-         *     What holds volumes is no volume: `bulkhead filesystem destroy --recursive` destroys it with all below it.
+         *     A dataset that holds volumes is no volume: `bulkhead filesystem destroy --recursive` destroys it with all its
+         *     children.
          */
         VolumeDestroy: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
-            /** @description Even though it is exported, or in use: end its exports first */
+            /** @description Even though it is exported, or in use: its exports are removed first */
             exported: boolean;
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
@@ -4375,43 +4422,44 @@ export interface components {
             recursive: boolean;
         };
         /**
-         * @description Give up the acknowledged writes of a log that cannot be replayed
+         * @description Discard the acknowledged writes of a log that cannot be replayed
          *
-         *     A volume whose intent log cannot be replayed to its end is not served, and its log is kept: see to the devices
-         *     first. This is for devices that never come back. What the log holds was acknowledged as durable, and is lost.
+         *     A volume with an intent log that cannot be replayed completely is not served, and its log is retained: repair the
+         *     devices first. This is for devices that are permanently lost. The writes in the log were acknowledged as durable,
+         *     and are lost.
          */
         VolumeDiscardLog: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
         /**
-         * @description Hold writes by clients for a consistent copy elsewhere; reads continue
+         * @description Pause writes by clients for a consistent copy elsewhere; reads continue
          *
-         *     Waits until the commands under way have ended, and makes everything that was written durable. From then on writes
-         *     and discards of iSCSI and NBD clients wait, until `volume thaw` or until the time is over.
+         *     Completes active commands, and flushes all written data to stable storage. From then on writes and discards of iSCSI
+         *     and NBD clients are paused, until `volume thaw` or until the time is over.
          */
         VolumeFreeze: {
             /** @description The volumes, all of one pool; each is exported */
             names: components["schemas"]["VolumeName"][];
             /**
              * Format: uint64
-             * @description Let writes continue after this time, at most 60s, such as 30s
+             * @description Time after which writes continue, at most 60s, such as 30s
              * @default 10
              */
             seconds?: number;
         };
         /** @description Read properties */
         VolumeGet: {
-            /** @description The volume, or a pool for what its volumes inherit */
+            /** @description The volume, or a pool for the values that its volumes inherit */
             name: string;
             /** @description Which properties [default: all] */
             names: string[];
         };
-        /** @description Forget a property's own value, so that the parent's holds */
+        /** @description Remove a property's own value, so that the parent's is inherited */
         VolumeInherit: {
             /** @description The volume */
             name: string;
@@ -4420,10 +4468,10 @@ export interface components {
         };
         /** @description A volume (or any dataset below a pool), such as `tank/vm/disk0`. */
         VolumeName: string;
-        /** @description Swap roles with the volume this one was cloned from, so that that one can be destroyed */
+        /** @description Swap roles with the volume that this one was cloned from, so that the origin can be destroyed */
         VolumePromote: {
             /**
-             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @description Refuse to change a property that only an admin may set. A head sets it for other roles.
              * @default false
              */
             keep_rights?: boolean;
@@ -4467,12 +4515,12 @@ export interface components {
              */
             write_ops_per_s: number;
         };
-        /** @description Give a volume another name in its pool; exports and identity stay */
+        /** @description Rename a volume within its pool; exports and identity are retained */
         VolumeRename: {
             /** @description The volume */
             from: components["schemas"]["VolumeName"];
             /**
-             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @description Refuse to change a property that only an admin may set. A head sets it for other roles.
              * @default false
              */
             keep_rights?: boolean;
@@ -4509,13 +4557,13 @@ export interface components {
         } | {
             rescue: components["schemas"]["RescueRequest"];
         };
-        /** @description Change a volume's size; connected clients are told */
+        /** @description Change a volume's size; connected clients are notified */
         VolumeResize: {
-            /** @description What lies beyond the new size may be lost */
+            /** @description Data beyond the new size may be lost */
             allow_shrink: boolean;
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
@@ -4526,21 +4574,21 @@ export interface components {
             size: number;
         };
         /**
-         * @description Take a volume back to a snapshot, also while it is exported and in use
+         * @description Roll a volume back to a snapshot, even while it is exported and in use
          *
-         *     What was written since the snapshot is lost. Clients stay connected: iSCSI initiators are told
-         *     that the contents changed. What a client has in its own memory is not changed: unmount the
-         *     file system, or stop the virtual machine, before.
+         *     Changes since the snapshot are lost. Clients stay connected: iSCSI initiators are notified of
+         *     the new contents. Caches of clients are not changed: unmount the file system, or stop the
+         *     virtual machine, before.
          */
         VolumeRollback: {
-            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
             ask?: boolean;
             /**
              * @description Destroy the volume's newer snapshots
              * @default false
              */
             destroy_newer?: boolean;
-            /** @description Show what would be destroyed, and change nothing */
+            /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
             /** @description The snapshot, as POOL/NAME@SNAPSHOT */
             to: components["schemas"]["SnapshotName"];
@@ -4559,7 +4607,7 @@ export interface components {
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description Let writes to frozen volumes continue; fails if they were not frozen up to now */
+        /** @description Resume writes to frozen volumes; fails if they did not stay frozen until now */
         VolumeThaw: {
             /** @description The volumes, all of one pool */
             names: components["schemas"]["VolumeName"][];
@@ -4571,11 +4619,11 @@ export interface components {
              * @description Its block size; 0 while it is locked.
              */
             block_size: number;
-            /** @description Where it is exported, in words such as `iscsi:IQN/0` and `nbd:NAME`. */
+            /** @description Its exports, such as `iscsi:IQN/0` and `nbd:NAME`. */
             exports: string[];
             /** @description It is frozen. */
             frozen?: components["schemas"]["FrozenView"] | null;
-            /** @description Who it is to initiators. */
+            /** @description Its identity towards initiators. */
             identity?: components["schemas"]["Identity"] | null;
             /** @description It is encrypted and its key is not loaded. */
             locked?: boolean;
@@ -4598,7 +4646,7 @@ export interface components {
              */
             size: number;
             /**
-             * @description Where its space goes, and its limits.
+             * @description Its use of space, and its limits.
              * @default {
              *       "available": 0,
              *       "by_children": 0,
@@ -4613,20 +4661,20 @@ export interface components {
              *     }
              */
             space?: components["schemas"]["SpaceView"];
-            /** @description Whether no space is reserved for it. */
+            /** @description Whether it has no reservation. */
             sparse: boolean;
             /**
              * Format: uint64
-             * @description Space that it and its snapshots occupy.
+             * @description Space used by it and its snapshots.
              */
             used: number;
         };
         /** @description Moments that come again and again. */
         When: string;
-        /** @description Who is added to or taken from an access rule. */
+        /** @description Clients that are added to or removed from an access rule. */
         Who: {
             /**
-             * @description Anybody who reaches a portal.
+             * @description Any client that reaches a portal.
              * @default false
              */
             everyone?: boolean;
@@ -4636,7 +4684,7 @@ export interface components {
              */
             initiators?: components["schemas"]["IscsiName"][];
             /**
-             * @description Where everyone is let in: these instead.
+             * @description If all clients are allowed: these instead.
              * @default false
              */
             instead_of_everyone?: boolean;
@@ -4646,11 +4694,11 @@ export interface components {
              */
             networks?: components["schemas"]["Subnet"][];
         };
-        /** @description A machine that is no head and decides which half of a split appliance goes on. */
+        /** @description A host that is no head and decides which half of a split appliance survives. */
         Witness: {
             /**
              * Format: ip
-             * @description Address of the machine that runs `corosync-qnetd`.
+             * @description Address of the host that runs `corosync-qnetd`.
              */
             address: string;
             /**
@@ -4666,7 +4714,7 @@ export interface components {
              */
             reach?: string[];
             /**
-             * @description Heads and witness know each other by certificates.
+             * @description Heads and witness authenticate each other by certificates.
              * @default true
              */
             tls?: boolean;
@@ -4687,7 +4735,7 @@ export interface components {
             /** @description The heads at which it does not count. */
             without_vote: string[];
         };
-        /** @description Writes of a pool wait, and with them its changes. */
+        /** @description Writes of a pool are paused, and with them its administrative changes. */
         WritesWait: {
             /**
              * Format: uint64
