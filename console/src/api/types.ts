@@ -29,7 +29,7 @@ export interface components {
             command?: string | null;
             /** @description The device concerned, if any. */
             device?: string | null;
-            /** @description How much it matters. */
+            /** @description Its severity. */
             severity: components["schemas"]["Severity"];
             /** @description The action, in words. */
             what: string;
@@ -229,7 +229,7 @@ export interface components {
             };
             /** @description The file (TOML). */
             toml: string;
-            /** @description How much the worst finding matters. */
+            /** @description The severity of the worst finding. */
             worst?: components["schemas"]["FindingSeverity"] | null;
         };
         /** @description The appliance file of this head. */
@@ -350,7 +350,7 @@ export interface components {
         };
         /** @description The button of the console for it. */
         Button: "replace_disk" | "clear" | "online" | "scrub" | "resume_scrub" | "space";
-        /** @description One thing to do. */
+        /** @description One change. */
         Change: {
             /** @constant */
             action: "write_file";
@@ -386,7 +386,7 @@ export interface components {
             action: "set_portals";
             /** @description The portals that are removed. */
             gone: components["schemas"]["Portals"];
-            /** @description Where it runs. */
+            /** @description The head on which it runs. */
             head: components["schemas"]["HeadName"];
             /** @description Even though clients are connected through a removed portal. */
             in_use: boolean;
@@ -394,12 +394,12 @@ export interface components {
             new: components["schemas"]["Portals"];
             /** @description Its pool. */
             pool: components["schemas"]["PoolName"];
-            /** @description Where it shall listen. */
+            /** @description The desired portals. */
             portals: components["schemas"]["Portals"];
         } | {
             /** @constant */
             action: "set_witness";
-            /** @description Where it runs. */
+            /** @description The head on which it runs. */
             head: components["schemas"]["HeadName"];
             /** @description Its pool. */
             pool: components["schemas"]["PoolName"];
@@ -410,7 +410,7 @@ export interface components {
             action: "add_head";
             /** @description The head, as `legs.toml` names it. */
             coming: string;
-            /** @description Where it runs. */
+            /** @description The head on which it runs. */
             head: components["schemas"]["HeadName"];
             /** @description Its pool. */
             pool: components["schemas"]["PoolName"];
@@ -419,7 +419,7 @@ export interface components {
             action: "attach_leg";
             /** @description A leg of its group, by its name in `pool status`. */
             beside: string;
-            /** @description Where it runs. */
+            /** @description The head on which it runs. */
             head: components["schemas"]["HeadName"];
             /** @description The new one. */
             leg: string;
@@ -498,7 +498,7 @@ export interface components {
         CheckView: {
             /**
              * Format: uint64
-             * @description How much does not fit.
+             * @description The number of bytes that do not fit.
              */
             fault_count: number;
             /** @description The first hundred of it. */
@@ -517,7 +517,7 @@ export interface components {
             objects: number;
             /**
              * Format: uint64
-             * @description How long it took.
+             * @description Its duration.
              */
             took_ms: number;
         };
@@ -619,7 +619,7 @@ export interface components {
         DeviceGroup: {
             /** @description Files or block devices. */
             devices: string[];
-            /** @description How they work together. */
+            /** @description Their redundancy. */
             kind: components["schemas"]["GroupKind"];
             /** @description Their purpose. */
             role: components["schemas"]["GroupRole"];
@@ -665,7 +665,7 @@ export interface components {
              * @description Total bytes; 0 for a device in a group.
              */
             size: number;
-            /** @description The same of writes. */
+            /** @description The same for writes. */
             write_waits: number[];
             /**
              * Format: uint64
@@ -921,7 +921,7 @@ export interface components {
             name: string;
             /** @description Sessions now. */
             sessions?: components["schemas"]["SessionView"][];
-            /** @description The volumes that it shows. */
+            /** @description Its volumes. */
             volumes: components["schemas"]["VolumeName"][];
         };
         /** @description A device that should be replaced. */
@@ -1023,7 +1023,7 @@ export interface components {
         FileClientView: {
             /** @description Its address; for a client of version 4 with an IPv6 address its network (/64). */
             address: string;
-            /** @description Which it is, for `filesystem expire-client`. */
+            /** @description Its id, for `filesystem expire-client`. */
             client: string;
             /** @description Its lease has expired: another client that requests its state gets it. */
             expired?: boolean;
@@ -1166,9 +1166,9 @@ export interface components {
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description Make a file system */
+        /** @description Create a file system */
         FilesystemCreate: {
-            /** @description An existing file system is success. */
+            /** @description Succeed if the file system exists. */
             exist_ok: boolean;
             /**
              * Format: uint32
@@ -1186,7 +1186,7 @@ export interface components {
              * @description Numeric user id of the owner of its root directory.
              */
             owner: number;
-            /** @description Make missing parents. */
+            /** @description Create missing parents. */
             parents: boolean;
             /** @description Native (`sharenfs`, `quota`, `recordsize`, ...) and user (`a:b`) properties. */
             properties: {
@@ -1335,7 +1335,7 @@ export interface components {
         FilesystemView: {
             /**
              * Format: uint64
-             * @description Space that it could still take.
+             * @description Space that is available to it.
              */
             available: number;
             /** @description Its current clients, in words. */
@@ -1352,7 +1352,7 @@ export interface components {
             };
             /**
              * Format: uint64
-             * @description Space that its files occupy.
+             * @description Space used by its files.
              */
             referenced: number;
             /** @description The rule by which it is shared over the network. */
@@ -1385,7 +1385,7 @@ export interface components {
             code: string;
             /** @description The remedy. */
             mend: string;
-            /** @description How much it matters. */
+            /** @description Its severity. */
             severity: components["schemas"]["FindingSeverity"];
             /** @description The mistake. */
             what: string;
@@ -1394,7 +1394,7 @@ export interface components {
             /** @description The consequence of the mistake. */
             why: string;
         };
-        /** @description How much a finding matters. */
+        /** @description The severity of a finding. */
         FindingSeverity: "hint" | "warning" | "error";
         /** @description The certificate of a pool, identified by its fingerprint. */
         Fingerprint: string;
@@ -1457,7 +1457,7 @@ export interface components {
         };
         /** @description Whether the facts of a head were gathered. */
         HeadAsked: {
-            /** @description Whether it answered. */
+            /** @description Whether it responded. */
             asked: boolean;
             /** @description Facts that are missing, in words. */
             unknown?: string[] | null;
@@ -1544,7 +1544,7 @@ export interface components {
          *     wiped when dropped, and never printed.
          */
         KeyBytes: string;
-        /** @description Give an encrypted dataset another key. */
+        /** @description Change the key of an encrypted dataset. */
         KeyChange: {
             /** @description The new key. */
             key: components["schemas"]["KeySettings"];
@@ -1571,7 +1571,7 @@ export interface components {
              */
             key?: components["schemas"]["KeyBytes"] | null;
             /**
-             * @description Look there, this time only.
+             * @description Use this location once.
              * @default null
              */
             location?: components["schemas"]["KeyLocation"] | null;
@@ -1614,7 +1614,7 @@ export interface components {
              * @default null
              */
             key?: components["schemas"]["KeyBytes"] | null;
-            /** @description Where it is found later. */
+            /** @description Its location for later loads. */
             location: components["schemas"]["KeyLocation"];
         };
         /** @description Show the keys, whether they are loaded, and their locations */
@@ -1656,7 +1656,7 @@ export interface components {
         Leg: string;
         /** @description Disks on different heads that are mirrored, or hold parity. */
         LegGroup: {
-            /** @description How they work together. */
+            /** @description Their redundancy. */
             kind: components["schemas"]["LegGroupKind"];
             /** @description The disks, as `HEAD:DISK`, such as `left:bay1`. */
             legs: components["schemas"]["Leg"][];
@@ -1782,7 +1782,7 @@ export interface components {
         } | {
             unexport: components["schemas"]["NbdUnexport"];
         };
-        /** @description Stop offering a volume */
+        /** @description Remove the export of a volume */
         NbdUnexport: {
             /**
              * @description Even though clients are connected: their connections are closed
@@ -1800,7 +1800,7 @@ export interface components {
             export: components["schemas"]["NbdExportDocument"];
             /** @description Clients now. */
             sessions?: components["schemas"]["SessionView"][];
-            /** @description The volume behind it. */
+            /** @description The volume. */
             volume: components["schemas"]["VolumeName"];
         };
         /** @description One network, one broadcast domain. */
@@ -1887,7 +1887,7 @@ export interface components {
         OpenFileView: {
             /**
              * Format: uint64
-             * @description How many locked ranges there are.
+             * @description Number of locked ranges.
              */
             lock_count: number;
             /** @description Locked ranges; the first 50. */
@@ -1901,7 +1901,7 @@ export interface components {
             of_snapshot?: boolean;
             /**
              * Format: uint64
-             * @description How many opens there are.
+             * @description Number of opens.
              */
             open_count: number;
             /** @description Its opens; the first 50. */
@@ -2096,7 +2096,7 @@ export interface components {
         };
         /** @description Permissions, in octal as in `chmod`. */
         Permissions: string;
-        /** @description Where a finding points. */
+        /** @description The position of a finding. */
         Place: {
             /** @description The key, such as `heads.left.fencing.delay_s`; empty for the file as a whole. */
             key: string;
@@ -2286,13 +2286,13 @@ export interface components {
              * @description Allocated bytes, if the pool is open.
              */
             allocated?: number | null;
-            /** @description Devices that carry its labels. */
+            /** @description Devices with its labels. */
             devices: string[];
             /** @description Its GUID, in decimal. */
             guid: string;
             /** @description Health, if the pool is open. */
             health?: string | null;
-            /** @description Host that used it last. */
+            /** @description The last host. */
             last_host?: string | null;
             /** @description Copies of its devices, which are not used. */
             left_out?: components["schemas"]["LeftOutView"][];
@@ -2587,7 +2587,7 @@ export interface components {
         };
         /** @description Scrub on a schedule, or only on request. */
         PoolScrubSchedule: {
-            /** @description When; none to forget the schedule. */
+            /** @description The schedule; none removes it. */
             when?: components["schemas"]["When"] | null;
         };
         /** @description Change properties of the pool. */
@@ -2636,7 +2636,7 @@ export interface components {
              */
             refused_writes?: number;
             /**
-             * @description Whether some were refused lately.
+             * @description Whether some were refused recently.
              * @default false
              */
             refuses?: boolean;
@@ -2718,13 +2718,13 @@ export interface components {
              * @description Allocated bytes, if the pool is open.
              */
             allocated?: number | null;
-            /** @description Devices that carry its labels. */
+            /** @description Devices with its labels. */
             devices: string[];
             /** @description Its GUID, in decimal. */
             guid: string;
             /** @description Health, if the pool is open. */
             health?: string | null;
-            /** @description Host that used it last. */
+            /** @description The last host. */
             last_host?: string | null;
             /** @description Copies of its devices, which are not used. */
             left_out?: components["schemas"]["LeftOutView"][];
@@ -2753,7 +2753,7 @@ export interface components {
             /** @description Arguments of the command. */
             words: string[];
         };
-        /** @description Listen here, too. */
+        /** @description Listen at these further addresses. */
         PortalAdd: {
             /**
              * @description Addresses of iSCSI: `ADDRESS:PORT`.
@@ -2785,7 +2785,7 @@ export interface components {
              */
             nfs?: string[];
         };
-        /** @description Listen here no more. */
+        /** @description Stop listening at these addresses. */
         PortalRemove: {
             /**
              * @description Even though clients are connected through them: their sessions are closed.
@@ -2808,7 +2808,7 @@ export interface components {
              */
             nfs?: string[];
         };
-        /** @description Requests about where the server listens. */
+        /** @description Requests about portals. */
         PortalRequest: "list" | {
             add: components["schemas"]["PortalAdd"];
         } | {
@@ -2854,7 +2854,7 @@ export interface components {
             address: string;
             /**
              * Format: uint64
-             * @description Sessions that came in by it.
+             * @description Sessions through it.
              */
             clients: number;
             /**
@@ -3066,7 +3066,7 @@ export interface components {
             /** @description Where to. */
             document: components["schemas"]["ReplicateDocument"];
         };
-        /** @description How replication went. */
+        /** @description The result of replication. */
         ReplicateState: {
             /**
              * Format: uint64
@@ -3076,7 +3076,7 @@ export interface components {
             attempted_unix_s?: number;
             /**
              * Format: uint64
-             * @description Bytes that the last success took.
+             * @description Bytes of the last successful run.
              * @default 0
              */
             bytes?: number;
@@ -3109,14 +3109,14 @@ export interface components {
         ReplicatedView: {
             /** @description Which. */
             dataset: components["schemas"]["VolumeName"];
-            /** @description Where to, and how often. */
+            /** @description The destination, and the interval. */
             document: components["schemas"]["ReplicateDocument"];
             /**
              * Format: uint64
              * @description Age of the replicated contents in seconds; none if none have arrived.
              */
             lag_s?: number | null;
-            /** @description How it went. */
+            /** @description The result. */
             state: components["schemas"]["ReplicateState"];
             /** @description The active run: its duration, its volume, its progress. */
             under_way?: string | null;
@@ -3254,7 +3254,7 @@ export interface components {
         } | {
             end: components["schemas"]["RescueEnd"];
         };
-        /** @description A rescue that lasts. */
+        /** @description An active rescue. */
         RescueView: {
             /** @description The clone that exists during the rescue. */
             clone?: components["schemas"]["VolumeName"] | null;
@@ -3330,7 +3330,7 @@ export interface components {
             to: components["schemas"]["SnapshotName"];
             /**
              * Format: uint64
-             * @description How long all of it took.
+             * @description The total duration.
              */
             took_ms: number;
         };
@@ -3352,7 +3352,7 @@ export interface components {
             rule: components["schemas"]["Rule"];
             /**
              * Format: uint64
-             * @description Snapshots of it that there are.
+             * @description Its existing snapshots.
              */
             snapshots: number;
         };
@@ -3387,7 +3387,7 @@ export interface components {
             errors: number;
             /**
              * Format: uint64
-             * @description Bytes looked at.
+             * @description Examined bytes.
              */
             examined: number;
             /** @description `scrub` or `resilver`. */
@@ -3412,11 +3412,11 @@ export interface components {
             state: string;
             /**
              * Format: uint64
-             * @description Bytes to look at.
+             * @description Bytes to examine.
              */
             to_examine: number;
         };
-        /** @description Forget a schedule; the snapshots stay */
+        /** @description Remove a schedule; the snapshots stay */
         ScheduleRemove: {
             /** @description Where the schedule is set */
             of: string;
@@ -3585,9 +3585,9 @@ export interface components {
             /** @description Where from. */
             peers: string[];
         };
-        /** @description How much it matters. */
+        /** @description Its severity. */
         Severity: "error" | "warning" | "info";
-        /** @description How a file system is shared. */
+        /** @description The share of a file system. */
         ShareView: {
             /** @description The parent from which it is inherited. */
             from?: string | null;
@@ -3596,7 +3596,7 @@ export interface components {
             /** @description Its property `sharenfs`, or that of the nearest parent that has one; `off` if none has. */
             value: string;
         };
-        /** @description Make a volume of a snapshot */
+        /** @description Create a volume from a snapshot */
         SnapshotClone: {
             /** @description The snapshot. */
             from: components["schemas"]["SnapshotName"];
@@ -3670,12 +3670,12 @@ export interface components {
             name: components["schemas"]["SnapshotName"];
             /**
              * Format: uint64
-             * @description Space that its contents occupy.
+             * @description Space used by its contents.
              */
             referenced: number;
             /**
              * Format: uint64
-             * @description Space that only it occupies.
+             * @description Space that only it uses.
              */
             used: number;
         };
@@ -3698,7 +3698,7 @@ export interface components {
             by_data: number;
             /**
              * Format: uint64
-             * @description Set aside and not used yet.
+             * @description Reserved and not used yet.
              */
             by_reservation: number;
             /**
@@ -3730,12 +3730,12 @@ export interface components {
             quota?: number | null;
             /**
              * Format: uint64
-             * @description Most that its contents may take.
+             * @description Limit of the space of its contents.
              */
             refquota?: number | null;
             /**
              * Format: uint64
-             * @description Set aside for its contents.
+             * @description Space reserved for its contents.
              */
             refreservation?: number | null;
             /**
@@ -3840,7 +3840,7 @@ export interface components {
             /** @description The clients. */
             who: components["schemas"]["Who"];
         };
-        /** @description Forget users and secrets. */
+        /** @description Remove users and secrets. */
         TargetChapClear: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
@@ -4159,7 +4159,7 @@ export interface components {
              */
             force?: boolean;
             /**
-             * @description Make missing parents.
+             * @description Create missing parents.
              * @default false
              */
             parents?: boolean;
@@ -4207,7 +4207,7 @@ export interface components {
             bytes: number;
             /**
              * Format: uint64
-             * @description How long it took.
+             * @description Its duration.
              */
             elapsed_ms: number;
             /** @description Whether it was only estimated. */
@@ -4228,16 +4228,16 @@ export interface components {
             read_only: boolean;
             /** @description Unit serial number. */
             serial: string;
-            /** @description The volume behind it. */
+            /** @description The volume. */
             volume: components["schemas"]["VolumeName"];
             /** @description Whether its write cache is enabled at the start. */
             write_cache: boolean;
         };
-        /** @description A disk that nothing uses. */
+        /** @description An unused disk. */
         UnusedDiskView: {
             /** @description The manufacturer's model name. */
             model?: string | null;
-            /** @description Its most lasting path. */
+            /** @description Its most stable path. */
             path: string;
             /** @description Why it is not selected automatically. */
             refused?: string | null;
@@ -4376,7 +4376,7 @@ export interface components {
              */
             size?: number | null;
         };
-        /** @description Make a volume */
+        /** @description Create a volume */
         VolumeCreate: {
             /**
              * Format: uint32
@@ -4389,7 +4389,7 @@ export interface components {
             key?: components["schemas"]["KeySettings"] | null;
             /** @description Its name. */
             name: components["schemas"]["VolumeName"];
-            /** @description Make missing parents. */
+            /** @description Create missing parents. */
             parents: boolean;
             /** @description Native (`compression`, `checksum`, `dedup`, `sync`, ...) and user (`a:b`) properties. */
             properties: {
@@ -4637,7 +4637,7 @@ export interface components {
             };
             /**
              * Format: uint64
-             * @description Space that its current contents occupy.
+             * @description Space used by its current contents.
              */
             referenced: number;
             /**
@@ -4669,7 +4669,7 @@ export interface components {
              */
             used: number;
         };
-        /** @description Moments that come again and again. */
+        /** @description Recurring points in time. */
         When: string;
         /** @description Clients that are added to or removed from an access rule. */
         Who: {

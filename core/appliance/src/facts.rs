@@ -83,7 +83,7 @@ pub struct HeadFacts {
 pub enum Answer {
     /// It was answered.
     Given,
-    /// It was not: why.
+    /// It was not, with the reason.
     Missing(String),
 }
 

@@ -375,7 +375,7 @@ pub struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegGroup {
-    /// How they work together.
+    /// Their redundancy.
     pub kind: LegGroupKind,
     /// The disks, as `HEAD:DISK`, such as `left:bay1`.
     pub legs: Vec<Leg>,
@@ -645,7 +645,7 @@ impl Pool {
 }
 
 impl Appliance {
-    /// Every time-out, decided.
+    /// All time-outs, resolved.
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts.resolve()
     }
@@ -725,7 +725,7 @@ impl Appliance {
     }
 }
 
-/// Sizes as people write them, optional.
+/// Sizes in text form, optional.
 mod size_text {
     use serde::{Deserialize, Deserializer, Serializer};
     use units::ByteCount;

@@ -63,7 +63,7 @@ impl Portals {
         Self(all.collect())
     }
 
-    /// As words of a command line.
+    /// Returns the arguments of a command line.
     pub fn words(&self) -> Vec<String> {
         let options = self.0.iter().flat_map(|(name, places)| {
             let option = format!("--{name}");

@@ -72,7 +72,7 @@ pub struct TimeoutWishes {
     pub boot_wait_s: Option<u32>,
 }
 
-/// Every time-out, decided.
+/// All time-outs, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// See [`TimeoutWishes::token_ms`].

@@ -15,7 +15,7 @@ pub struct Element {
     pub name: String,
     /// Its attributes.
     pub attributes: BTreeMap<String, String>,
-    /// The elements inside, in order.
+    /// The children, in order.
     pub children: Vec<Element>,
 }
 
@@ -43,21 +43,21 @@ impl Element {
         }
     }
 
-    /// With an attribute more.
+    /// Returns it with an attribute added.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.attributes.insert(name.to_owned(), value.to_string());
         self
     }
 
-    /// With an element more inside.
+    /// Returns it with a child added.
     #[must_use]
     pub fn containing(mut self, child: Self) -> Self {
         self.children.push(child);
         self
     }
 
-    /// With elements more inside.
+    /// Returns it with these children added.
     #[must_use]
     pub fn containing_all(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         self.children.extend(children);

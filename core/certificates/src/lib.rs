@@ -27,7 +27,7 @@ pub enum Purpose {
     Any,
     /// A server.
     Server,
-    /// To be its own authority.
+    /// To act as its own authority.
     Authority,
 }
 

@@ -8,18 +8,18 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much it matters.
+/// Its severity.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Clients suffer, or data is lost.
+    /// Clients are affected, or data is lost.
     Error,
     /// A fault that clients do not notice.
     #[default]
     Warning,
-    /// Good to know.
+    /// For information.
     Info,
 }
 
@@ -44,7 +44,7 @@ pub enum Button {
 /// A recommended action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// The action, in words.
     pub what: String,

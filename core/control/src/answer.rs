@@ -62,7 +62,7 @@ pub enum Answer {
     OpenFiles(Box<OpenFilesView>),
     /// A volume or file system was rolled back to a snapshot.
     RolledBack(RolledBack),
-    /// A rescue that lasts.
+    /// An active rescue.
     Rescue(Box<RescueView>),
     /// All rescues of a pool.
     Rescues(Vec<RescueView>),
@@ -129,7 +129,7 @@ impl Done {
         })
     }
 
-    /// These were made.
+    /// Returns the response for created objects.
     pub fn made(made: Vec<String>, message: impl Into<String>) -> Answer {
         Answer::Done(Self {
             changed: true,
@@ -162,7 +162,7 @@ pub struct RolledBack {
     /// Newer bookmarks, which were destroyed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destroyed_bookmarks: Vec<String>,
-    /// How long all of it took.
+    /// The total duration.
     pub took_ms: u64,
     /// How long clients were paused; none if it was not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,10 +204,10 @@ pub struct PoolSummary {
     /// Health, if the pool is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<String>,
-    /// Host that used it last.
+    /// The last host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_host: Option<String>,
-    /// Devices that carry its labels.
+    /// Devices with its labels.
     pub devices: Vec<String>,
     /// Devices in its labels that were not found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -346,7 +346,7 @@ pub struct DeviceLoad {
     /// Number of reads by latency on a device: entry n counts those from 2^n nanoseconds to twice that; trailing zeros
     /// are omitted.
     pub read_waits: Vec<u64>,
-    /// The same of writes.
+    /// The same for writes.
     pub write_waits: Vec<u64>,
     /// Requests that are queued for devices.
     pub pending: u64,
@@ -426,10 +426,10 @@ pub struct FailingView {
     pub note: Option<String>,
 }
 
-/// A disk that nothing uses.
+/// An unused disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnusedDiskView {
-    /// Its most lasting path.
+    /// Its most stable path.
     pub path: String,
     /// Bytes.
     pub size: u64,
@@ -486,9 +486,9 @@ pub struct ScanView {
     /// Estimated remaining seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_s: Option<u64>,
-    /// Bytes looked at.
+    /// Examined bytes.
     pub examined: u64,
-    /// Bytes to look at.
+    /// Bytes to examine.
     pub to_examine: u64,
     /// Bytes repaired.
     pub repaired: u64,
@@ -514,7 +514,7 @@ impl PoolStatus {
 }
 
 impl ScanView {
-    /// Progress in whole percent.
+    /// Progress in percent.
     pub fn percent(&self) -> u64 {
         let total = u128::from(self.to_examine.max(1));
         (u128::from(self.examined) * 100 / total).min(100) as u64
@@ -556,7 +556,7 @@ pub struct VolumeView {
     pub frozen: Option<FrozenView>,
     /// Space used by it and its snapshots.
     pub used: u64,
-    /// Space that its current contents occupy.
+    /// Space used by its current contents.
     pub referenced: u64,
     /// Whether it has no reservation.
     pub sparse: bool,
@@ -592,7 +592,7 @@ pub struct SpaceView {
     pub by_snapshots: u64,
     /// Space of its children.
     pub by_children: u64,
-    /// Set aside and not used yet.
+    /// Reserved and not used yet.
     pub by_reservation: u64,
     /// Written since its newest snapshot.
     pub written: u64,
@@ -605,13 +605,13 @@ pub struct SpaceView {
     /// Limit of its space, with its snapshots and children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<u64>,
-    /// Most that its contents may take.
+    /// Limit of the space of its contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refquota: Option<u64>,
     /// Space reserved for it, its snapshots and children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<u64>,
-    /// Set aside for its contents.
+    /// Space reserved for its contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refreservation: Option<u64>,
 }
@@ -630,9 +630,9 @@ pub struct DedupView {
 pub struct SnapshotView {
     /// Its name.
     pub name: SnapshotName,
-    /// Space that only it occupies.
+    /// Space that only it uses.
     pub used: u64,
-    /// Space that its contents occupy.
+    /// Space used by its contents.
     pub referenced: u64,
     /// Seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -662,7 +662,7 @@ pub struct RuleView {
     /// When its newest snapshot was taken, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<u64>,
-    /// Snapshots of it that there are.
+    /// Its existing snapshots.
     pub snapshots: u64,
 }
 
@@ -721,7 +721,7 @@ pub struct RecoveryView {
 pub struct ExportView {
     /// Its name.
     pub name: String,
-    /// The volumes that it shows.
+    /// Its volumes.
     pub volumes: Vec<VolumeName>,
     /// Sessions now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -761,7 +761,7 @@ pub struct ChapView {
 pub struct UnitView {
     /// Its number.
     pub lun: u16,
-    /// The volume behind it.
+    /// The volume.
     pub volume: VolumeName,
     /// Writes are refused.
     pub read_only: bool,
@@ -785,7 +785,7 @@ pub struct SessionView {
 /// An NBD export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NbdView {
-    /// The volume behind it.
+    /// The volume.
     pub volume: VolumeName,
     /// Name, mode and access.
     pub export: NbdExport,

@@ -132,7 +132,7 @@ impl Failure {
         self
     }
 
-    /// A wrong input.
+    /// An invalid input.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, message)
     }

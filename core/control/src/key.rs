@@ -218,7 +218,7 @@ pub struct KeySettings {
     /// Of a passphrase.
     #[serde(default)]
     pub iterations: Option<u64>,
-    /// Where it is found later.
+    /// Its location for later loads.
     pub location: KeyLocation,
     /// The key; none reads it at its location now.
     #[serde(default)]

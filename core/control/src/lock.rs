@@ -13,7 +13,7 @@ pub struct PoolLock {
 }
 
 impl PoolLock {
-    /// Where the lock of `socket` lies.
+    /// Returns the path of the lock of `socket`.
     pub fn path(socket: &Path) -> PathBuf {
         socket.with_extension("lock")
     }

@@ -44,6 +44,6 @@ pub struct PortalView {
     pub group: Option<u16>,
     /// Whether the host has the address now. Clients cannot connect before it does.
     pub is_here: bool,
-    /// Sessions that came in by it.
+    /// Sessions through it.
     pub clients: u64,
 }

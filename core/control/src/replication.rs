@@ -151,7 +151,7 @@ pub struct ReplicationGlance {
     pub why: Option<String>,
 }
 
-/// How replication went.
+/// The result of replication.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplicateState {
     /// 1.
@@ -165,7 +165,7 @@ pub struct ReplicateState {
     /// When the rule was set, in seconds since 1970; 0: not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub since_unix_s: u64,
-    /// Bytes that the last success took.
+    /// Bytes of the last successful run.
     #[serde(default)]
     pub bytes: u64,
     /// Bytes of all of them.
@@ -190,7 +190,7 @@ pub struct ReservedDocument {
 }
 
 impl ReservedDocument {
-    /// Whether nothing is set aside.
+    /// Whether it has no reservation.
     pub fn is_nothing(&self) -> bool {
         self.refreservation == 0 && self.reservation == 0
     }
@@ -235,7 +235,7 @@ pub struct PromotedDocument {
     pub promoted_unix_s: u64,
 }
 
-/// Which rule sends a copy.
+/// The rule that sends a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleDocument {
     /// 1.
@@ -345,9 +345,9 @@ pub struct CopyView {
 pub struct ReplicatedView {
     /// Which.
     pub dataset: VolumeName,
-    /// Where to, and how often.
+    /// The destination, and the interval.
     pub document: ReplicateDocument,
-    /// How it went.
+    /// The result.
     pub state: ReplicateState,
     /// Age of the replicated contents in seconds; none if none have arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]

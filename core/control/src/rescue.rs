@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{SnapshotName, VolumeName};
 
-/// A rescue that lasts.
+/// An active rescue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RescueView {
     /// The volume.

@@ -24,7 +24,7 @@ const PERIOD_S_MIN: u64 = 5;
 const DAY_OF_MONTH_MAX: u64 = 28;
 /// Largest number of snapshots that one rule may retain.
 const KEEP_MAX: u32 = 10_000;
-/// Most rules of one schedule.
+/// Largest number of rules of one schedule.
 const RULES_MAX: usize = 16;
 /// Days of the week; the first of January 1970 was a Thursday.
 const WEEKDAYS: [&str; 7] = [
@@ -48,7 +48,7 @@ pub struct ScheduleError {
     pub why: &'static str,
 }
 
-/// Moments that come again and again.
+/// Recurring points in time.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -375,7 +375,7 @@ impl ScheduleDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScrubDocument {
-    /// When scrubs begin.
+    /// The schedule of scrubs.
     pub when: When,
     /// Its creation, in seconds since 1970.
     pub since: u64,

@@ -23,7 +23,7 @@ pub enum SecretError {
         /// Length given.
         bytes: usize,
     },
-    /// More than initiators take.
+    /// More than initiators accept.
     #[error("the secret has {bytes} characters: use at most {SECRET_BYTES_MAX}")]
     TooLong {
         /// Length given.

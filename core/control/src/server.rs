@@ -33,7 +33,7 @@ const COMMAND_WAIT: Duration = Duration::from_secs(10);
 /// Interval of attempts to acquire a held lock.
 const LOCK_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A request as it travels.
+/// A request as it is sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Question {
     /// [`PROTOCOL_VERSION`], or [`PREVIEW_VERSION`].
@@ -49,7 +49,7 @@ pub struct Question {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// How far it is.
+    /// Its progress.
     Progress(String),
     /// It worked.
     Answer(Answer),

@@ -32,7 +32,7 @@ pub struct PoolSpace {
     /// Writes of clients that were refused for lack of space since the server started.
     #[serde(default)]
     pub refused_writes: u64,
-    /// Whether some were refused lately.
+    /// Whether some were refused recently.
     #[serde(default)]
     pub refuses: bool,
 }

@@ -39,7 +39,7 @@ pub struct TransferView {
     pub snapshots: Vec<String>,
     /// Bytes of the stream; approximate for an estimate.
     pub bytes: u64,
-    /// How long it took.
+    /// Its duration.
     pub elapsed_ms: u64,
     /// Whether it was only estimated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -83,7 +83,7 @@ impl PartialEq for Description {
 
 impl Eq for Description {}
 
-/// The one that programs call so.
+/// Returns the protocol with this name.
 pub fn named(name: &str) -> Option<&'static Description> {
     ALL.iter().copied().find(|one| one.name == name)
 }

@@ -16,7 +16,7 @@ use crate::wrap;
 /// Number of damaged ranges that are shown; more of them would hide the advice.
 const DAMAGED_SHOWN_MAX: usize = 10;
 
-/// Schedules, a line a rule.
+/// Renders schedules, a line per rule.
 pub fn schedule_list(schedules: &[ScheduleView]) -> String {
     if schedules.is_empty() {
         return "no schedules: create one by `bulkhead snapshot schedule set POOL --daily 7`\n"
@@ -44,7 +44,7 @@ pub fn schedule_list(schedules: &[ScheduleView]) -> String {
     table.render()
 }
 
-/// File systems, a line each.
+/// Renders file systems, a line each.
 pub fn filesystem_list(all: &[FilesystemView]) -> String {
     let headings = ["NAME", ">USED", ">AVAIL", ">REFER", ">CLIENTS", "SHARED"];
     let mut table = Table::new(&headings);
@@ -265,7 +265,7 @@ pub fn replacement(view: &ReplacementView) -> String {
     text
 }
 
-/// Percent as people compare sizes: `1.50x`.
+/// Formats percent as a ratio: `1.50x`.
 pub fn times(percent: u64) -> String {
     format!("{}.{:02}x", percent / 100, percent % 100)
 }

@@ -1,10 +1,10 @@
-//! Keys as people read them.
+//! Renders keys for people.
 
 use control::key::KeyView;
 
 use crate::table::{Table, dash};
 
-/// One line for each dataset.
+/// One line per dataset.
 pub fn list(keys: &[KeyView]) -> String {
     if keys.is_empty() {
         return "nothing is encrypted here\n".to_owned();

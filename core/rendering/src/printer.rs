@@ -19,7 +19,7 @@ impl Printer {
         Self { json }
     }
 
-    /// Whether a script reads.
+    /// Whether the output is for a script.
     pub const fn is_json(self) -> bool {
         self.json
     }

@@ -1,4 +1,4 @@
-//! Transfers as people read them.
+//! Renders transfers for people.
 
 use std::fmt::Write as _;
 

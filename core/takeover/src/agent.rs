@@ -22,7 +22,7 @@ use crate::proof::{Evidence, Grant, Label, Peer, judge};
 pub enum Operation {
     /// Serve the pool.
     Start,
-    /// Let go of the pool.
+    /// Release the pool.
     Stop,
     /// Say whether it is served.
     Monitor,
@@ -107,7 +107,7 @@ impl Action {
 /// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// How the server is.
+    /// The state of the server.
     Server(Server),
     /// The state of the labels.
     Label(Label),
@@ -121,7 +121,7 @@ pub enum Event {
     Serving,
     /// The addresses are set.
     Brought,
-    /// Little is left to be written.
+    /// Little dirty data is left.
     Settled,
     /// The addresses are gone.
     Withdrawn,

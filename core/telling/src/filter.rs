@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 1024;
 const DIRECTIVES_MAX: usize = 32;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// How lines look.
+/// The form of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// One JSON document in each line.

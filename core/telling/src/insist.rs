@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts.
+/// Interval of attempts.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Attempts to deliver `what` at once, and retries for up to `limit` otherwise. An attempt returns whether it was

@@ -54,7 +54,7 @@ impl Line {
         self.left.is_empty()
     }
 
-    /// How many were dropped so far.
+    /// Number of dropped lines so far.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -36,7 +36,7 @@ impl ByteCount {
         Self(count << 30)
     }
 
-    /// The plain number.
+    /// The number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -121,13 +121,13 @@ impl FromStr for ByteCount {
     }
 }
 
-/// Most digits behind the point.
+/// Largest number of decimals.
 const FRACTION_DIGITS_MAX: usize = 9;
 
 /// Returns `number` times two to the power of `shift`, rounded down to bytes. `None` if it is no number.
 fn scaled(number: &str, shift: u32) -> Option<u128> {
     let (whole, fraction) = match number.split_once('.') {
-        // Half a byte is none.
+        // A count of bytes has no fraction.
         Some((whole, fraction)) if shift > 0 && !fraction.is_empty() => (whole, fraction),
         Some(_) => return None,
         None => (number, ""),

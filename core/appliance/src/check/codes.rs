@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "FindingSeverity")]
@@ -33,7 +33,7 @@ macro_rules! codes {
                 match self { $(Self::$code => $name,)* }
             }
 
-            /// How much it matters.
+            /// Its severity.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$code => Severity::$severity,)* }
             }

@@ -31,7 +31,7 @@ use crate::file::{Appliance, Leg, Pool};
 use crate::key::{Key, SourceMap};
 use crate::parse::Parsed;
 
-/// Where a finding points.
+/// The position of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
     /// The key, such as `heads.left.fencing.delay_s`; empty for the file as a whole.
@@ -46,7 +46,7 @@ pub struct Finding {
     /// Its kind.
     #[schemars(with = "String")]
     pub code: Code,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// Where it is.
     #[serde(rename = "where")]
@@ -87,7 +87,7 @@ impl fmt::Display for Finding {
 pub struct CheckReport {
     /// The file.
     pub file: PathBuf,
-    /// How much the worst finding matters.
+    /// The severity of the worst finding.
     pub worst: Option<Severity>,
     /// The mistakes.
     pub findings: Vec<Finding>,
@@ -99,7 +99,7 @@ pub struct CheckReport {
 /// Whether the facts of a head were gathered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeadAsked {
-    /// Whether it answered.
+    /// Whether it responded.
     pub asked: bool,
     /// Why the facts were not gathered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +160,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The weight of the worst finding.
+/// The severity of the worst finding.
 pub fn worst(findings: &[Finding]) -> Option<Severity> {
     findings.iter().map(|finding| finding.severity).max()
 }

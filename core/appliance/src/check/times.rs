@@ -1,4 +1,4 @@
-//! Time-outs that contradict each other.
+//! Contradictory time-outs.
 
 use units::HeadName;
 

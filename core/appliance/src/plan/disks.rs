@@ -14,7 +14,7 @@ use super::{Actual, Obstacle, OnRecord};
 pub struct DiskSeen {
     /// The resolved path: two names of one disk resolve to one path.
     pub place: PathBuf,
-    /// How long it is.
+    /// Its size.
     pub bytes: u64,
     /// Its contents, in words; empty if unknown.
     pub carries: String,

@@ -35,7 +35,7 @@ use crate::render::{self, Cib};
 use crate::secret;
 use crate::xml::Element;
 
-/// Where things are on a head.
+/// Paths and options of a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The `bulkhead` binary that agents run.
@@ -46,7 +46,7 @@ pub struct Layout {
     pub in_use: bool,
     /// Leg-servers are restarted even while a leg that was current has not become current again.
     pub stale_legs: bool,
-    /// How long that may take otherwise.
+    /// Time limit of the wait for it otherwise.
     pub legs_wait: Duration,
 }
 
@@ -89,7 +89,7 @@ pub const LEG_UNIT: &str = "bulkhead-leg-server.service";
 pub const CERTIFICATE_PATH: &str = "/etc/bulkhead/head/certificate.pem";
 /// The unit that votes for the witness.
 pub const QDEVICE_UNIT: &str = "corosync-qdevice.service";
-/// Options of the witness' client.
+/// Options of the witness's client.
 pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
 /// Length of a new secret, in bytes; the same as that of corosync-keygen.
 pub const AUTHKEY_BYTES: usize = 256;
@@ -141,7 +141,7 @@ pub struct DesiredState {
     pub in_use: bool,
     /// Leg-servers are restarted even while a leg that was current has not become current again.
     pub stale_legs: bool,
-    /// How long that may take otherwise.
+    /// Time limit of the wait for it otherwise.
     pub legs_wait: Duration,
     /// The configuration of Pacemaker.
     pub cib: Cib,
@@ -178,7 +178,7 @@ pub struct Actual {
     pub cib: Option<Element>,
 }
 
-/// One head as it is.
+/// The actual state of one head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeadActual {
     /// Texts and permissions of the files of the desired state, where they exist.
@@ -255,7 +255,7 @@ pub enum AuthkeySource {
     Head(HeadName),
 }
 
-/// One thing to do.
+/// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Change {
@@ -291,14 +291,14 @@ pub enum Change {
     },
     /// Change the portals of a pool's running server. Clients at unchanged addresses notice nothing.
     SetPortals {
-        /// Where it runs.
+        /// The head on which it runs.
         head: HeadName,
         /// The binary that reconfigures it.
         #[serde(skip)]
         program: PathBuf,
         /// Its pool.
         pool: PoolName,
-        /// Where it shall listen.
+        /// The desired portals.
         portals: Portals,
         /// The portals that are new.
         new: Portals,
@@ -309,7 +309,7 @@ pub enum Change {
     },
     /// Have the running server of a pool of legs add a witness to its record, or remove it. Clients notice nothing.
     SetWitness {
-        /// Where it runs.
+        /// The head on which it runs.
         head: HeadName,
         /// The binary that reconfigures it.
         #[serde(skip)]
@@ -321,7 +321,7 @@ pub enum Change {
     },
     /// Have the running server of a pool of legs add a third head to its record. Clients notice nothing.
     AddHead {
-        /// Where it runs.
+        /// The head on which it runs.
         head: HeadName,
         /// The binary that reconfigures it.
         #[serde(skip)]
@@ -333,7 +333,7 @@ pub enum Change {
     },
     /// Have the running server of a pool attach a leg of that head. It is resynchronized while the pool is served.
     AttachLeg {
-        /// Where it runs.
+        /// The head on which it runs.
         head: HeadName,
         /// The binary that reconfigures it.
         #[serde(skip)]
@@ -382,7 +382,7 @@ pub enum Change {
         /// Their groups.
         #[serde(skip)]
         groups: BTreeMap<PoolName, Vec<Group>>,
-        /// How long it may take.
+        /// Its time limit.
         #[serde(skip)]
         time_limit: Duration,
         /// Only wait until the pools can do without the disks.

@@ -91,12 +91,12 @@ pub struct Operation {
     pub timeout_s: u32,
 }
 
-/// How strong a rule is.
+/// The strength of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
     /// Must not.
     Never,
-    /// Would rather, by so much.
+    /// A preference, with its score.
     Rather(i32),
 }
 
@@ -427,7 +427,7 @@ fn bmc_device(head: &HeadName, bmc: &Bmc, times: &Timeouts) -> Primitive {
     device(format!("fence-{head}-bmc"), "fence_ipmilan", times, values)
 }
 
-/// The parameters that are given.
+/// The given parameters.
 fn given<const N: usize>(optional: [(&str, Option<String>); N]) -> BTreeMap<String, String> {
     optional
         .into_iter()

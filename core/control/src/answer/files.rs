@@ -18,9 +18,9 @@ pub struct FilesystemView {
     pub locked: bool,
     /// Space that it, its snapshots and its children occupy.
     pub used: u64,
-    /// Space that it could still take.
+    /// Space that is available to it.
     pub available: u64,
-    /// Space that its files occupy.
+    /// Space used by its files.
     pub referenced: u64,
     /// The rule by which it is shared over the network.
     pub share: ShareView,
@@ -47,11 +47,11 @@ pub struct CheckView {
     pub objects: u64,
     /// Names in directories.
     pub names: u64,
-    /// How much does not fit.
+    /// The number of bytes that do not fit.
     pub fault_count: u64,
     /// The first hundred of it.
     pub faults: Vec<FaultView>,
-    /// How long it took.
+    /// Its duration.
     pub took_ms: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct OpenFilesView {
 /// An NFS client, and the amount of its state in a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileClientView {
-    /// Which it is, for `filesystem expire-client`.
+    /// Its id, for `filesystem expire-client`.
     pub client: String,
     /// The name that it reports.
     pub name: String,
@@ -118,12 +118,12 @@ pub struct OpenFileView {
     /// Its opens; the first 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens: Vec<OpenView>,
-    /// How many opens there are.
+    /// Number of opens.
     pub open_count: u64,
     /// Locked ranges; the first 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<FileLockView>,
-    /// How many locked ranges there are.
+    /// Number of locked ranges.
     pub lock_count: u64,
     /// Ranges that clients are blocked on; the first 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -164,7 +164,7 @@ pub struct FileLockView {
     pub exclusive: bool,
 }
 
-/// How a file system is shared.
+/// The share of a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShareView {
     /// Its property `sharenfs`, or that of the nearest parent that has one; `off` if none has.

@@ -32,7 +32,7 @@ impl AccessRule {
             && self.identities.is_empty()
     }
 
-    /// The rule in a few words.
+    /// The rule in short form.
     pub fn summary(&self) -> String {
         if self.everyone {
             return "everyone".to_owned();

@@ -41,7 +41,7 @@ impl VolumeFacts {
 /// The desired state of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredUnit {
-    /// The volume behind it.
+    /// The volume.
     pub volume: VolumeName,
     /// Its identity.
     pub identity: Identity,
@@ -51,7 +51,7 @@ pub struct DesiredUnit {
     pub write_cache: bool,
 }
 
-/// A target as it should be.
+/// The desired state of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DesiredTarget {
     /// Portal groups, access, CHAP.
@@ -63,7 +63,7 @@ pub struct DesiredTarget {
 /// The desired state of an NBD export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredExport {
-    /// The volume behind it.
+    /// The volume.
     pub volume: VolumeName,
     /// Name, mode, access.
     pub export: NbdExport,
@@ -264,9 +264,9 @@ fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
 /// One step from one desired state to another. All other exports are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A target appears.
+    /// A target is added.
     AddTarget(IscsiName),
-    /// A target goes; its sessions end.
+    /// A target is removed; its sessions are closed.
     RemoveTarget(IscsiName),
     /// A target's portal groups, access rule or CHAP users change.
     ChangeTarget(IscsiName),
@@ -278,7 +278,7 @@ pub enum Change {
     RemoveUnit(IscsiName, u16),
     /// A unit has another volume, or other settings.
     ChangeUnit(IscsiName, u16),
-    /// An NBD export appears.
+    /// An NBD export is added.
     AddNbd(String),
     /// An NBD export is removed; its connections are closed.
     RemoveNbd(String),

@@ -44,7 +44,7 @@ pub enum DocumentError {
          use fewer entries (a network instead of many addresses)"
     )]
     TooLarge {
-        /// Where it would go.
+        /// The name of the property.
         property: String,
         /// Encoded length.
         bytes: usize,
@@ -89,7 +89,7 @@ pub struct VolumeDocument {
     /// Where it is a logical unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iscsi: Vec<IscsiMap>,
-    /// How it is offered over NBD.
+    /// Its export over NBD.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nbd: Vec<NbdExport>,
 }

@@ -16,7 +16,7 @@ const PART_BYTES: usize = (PROPERTY_BYTES_MAX - HEADER_BYTES_MAX) / 2;
 /// Why reservations cannot be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReservationsError {
-    /// More registrations than are ever kept.
+    /// More registrations than are ever stored.
     #[error("reservations of {bytes} bytes are over the limit of {}", PARTS_MAX * PART_BYTES)]
     TooLarge {
         /// Length of the state.

@@ -149,7 +149,7 @@ pub enum Turn {
 /// Time limit of a request that is performed in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// It is answered from memory.
+    /// It is handled from memory.
     Brief,
     /// It may wait for the pool.
     Long,
@@ -158,7 +158,7 @@ pub enum Urgency {
 /// How a command polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Again {
-    /// Pause between two questions.
+    /// Polling interval.
     pub interval: Duration,
     /// Number of repetitions; none until it is interrupted.
     pub count: Option<u64>,
@@ -194,7 +194,7 @@ pub trait WireOnly: Operation {
     const ROUTES: &'static [Route] = &[];
 }
 
-/// Which pool a request is for.
+/// The pool of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolSelector {
     /// The named one.

@@ -23,7 +23,7 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Whether nothing is to be changed.
+    /// Whether nothing is changed.
     pub fn is_wanted(self) -> bool {
         self.dry_run || self.ask
     }

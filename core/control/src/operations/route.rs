@@ -43,7 +43,7 @@ pub enum Source {
     Filesystem,
     /// `POOL/{snapshot}`.
     Snapshot,
-    /// A list of one such.
+    /// A list of one.
     Snapshots,
     /// `{target}`.
     Target,

@@ -65,7 +65,7 @@ pub enum SecretSource {
     File(PathBuf),
     /// First line of the standard input.
     Stdin,
-    /// Typed by a person.
+    /// Typed by a user.
     Prompt,
 }
 

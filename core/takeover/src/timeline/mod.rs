@@ -24,7 +24,7 @@ pub use clock::{FileClock, minutes_and_seconds};
 pub enum Step {
     /// The fault was detected: the token was lost, or a monitor failed.
     Detected,
-    /// The heads that are left agree.
+    /// The remaining heads agree.
     Membership,
     /// A fence was requested.
     FenceAsked,

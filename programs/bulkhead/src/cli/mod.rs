@@ -82,7 +82,7 @@ const EXAMPLES: &str = "Examples:
   bulkhead pool-server tank
   bulkhead status";
 
-/// With the library that is loaded.
+/// With the loaded library.
 fn long_version() -> &'static str {
     static TEXT: LazyLock<String> =
         LazyLock::new(|| format!("{}\n{}", env!("CARGO_PKG_VERSION"), engines::library()));
@@ -205,7 +205,7 @@ pub enum Program {
 /// A plan for requests to pools.
 #[derive(Debug)]
 pub enum Plan {
-    /// Ask a pool.
+    /// Send a request to a pool.
     Ask {
         /// Which.
         pool: PoolSelector,
@@ -232,7 +232,7 @@ pub enum Plan {
     },
     /// Show the events of a pool as they occur, until interrupted.
     Follow(PoolName),
-    /// Make a pool.
+    /// Create a pool.
     Create(PoolCreate, Option<PathBuf>),
     /// List the pools that can be found.
     Discover,

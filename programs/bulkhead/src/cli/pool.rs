@@ -16,7 +16,7 @@ use super::{Plan, PoolSelector, ask};
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum PoolCommand {
-    /// Make a pool
+    /// Create a pool
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
     /// List the pools that are served or can be found

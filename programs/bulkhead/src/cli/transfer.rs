@@ -97,7 +97,7 @@ pub struct ReceiveArgs {
     /// Discard writes and snapshots since the stream's base
     #[arg(long)]
     force: bool,
-    /// Make missing parents
+    /// Create missing parents
     #[arg(long)]
     parents: bool,
     /// Receive nothing: print the token of an interrupted receive

@@ -749,7 +749,7 @@ impl Pair {
         server
     }
 
-    /// All that was acknowledged is there.
+    /// All acknowledged writes are there.
     pub fn check(&self, client: &mut Nbd) {
         for block in 0..self.acknowledged {
             let found = client.read(block * BLOCK as u64, BLOCK).expect("read");

@@ -297,7 +297,7 @@ fn stalling_way(to: String, most: usize) -> (String, Arc<AtomicBool>) {
         });
         let (mut from, mut to) = back;
         let _ = std::io::copy(&mut from, &mut to);
-        // The far side has ended it.
+        // The peer has ended it.
         let _ = to.shutdown(Shutdown::Both);
         drop(forth.join());
     });

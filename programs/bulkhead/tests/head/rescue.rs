@@ -90,7 +90,7 @@ fn labels(machine: &Machine) -> Vec<String> {
     ["a", "b"].map(label).into()
 }
 
-/// `volume rescue` that lasts.
+/// A running `volume rescue`.
 struct Rescue {
     child: Child,
     socket: PathBuf,

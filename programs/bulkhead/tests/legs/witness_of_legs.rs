@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Longest time that a client may be blocked when a leg is lost. The promise is 3 s; a busy host gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Rounds of kills.
+/// Number of rounds with kills.
 const ROUNDS_MAX: u64 = 6;
 /// The volume has room for the writes of all rounds, however fast the disks are.
 const BETWEEN_WRITES: Duration = Duration::from_millis(5);

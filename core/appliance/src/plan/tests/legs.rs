@@ -21,7 +21,7 @@ fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
     perform(&desired, &mut actual, &changes[..cut]);
     let rest = plan(&desired, &actual).changes;
     assert_eq!(rest, changes[cut..]);
-    // After the first of both.
+    // After the first of the two.
     perform(&desired, &mut actual, &rest[..1]);
     assert_eq!(plan(&desired, &actual).changes, rest[1..]);
     perform(&desired, &mut actual, &rest[1..]);

@@ -126,7 +126,7 @@ fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_w
     let told = obstacles(&moved, &actual);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].contains("keeps no link"), "{told:?}");
-    // One link goes, and one stays.
+    // One link is removed, and one is kept.
     let fewer = PAIR.replace("heartbeat = 1", "");
     assert_eq!(obstacles(&fewer, &actual), [""; 0]);
 }

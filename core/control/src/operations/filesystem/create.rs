@@ -17,7 +17,7 @@ use crate::operations::{
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};
 
-/// Make a file system
+/// Create a file system
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "FilesystemCreate")]
 pub struct Create {
@@ -31,9 +31,9 @@ pub struct Create {
     pub mode: Permissions,
     /// Native (`sharenfs`, `quota`, `recordsize`, ...) and user (`a:b`) properties.
     pub properties: Properties,
-    /// Make missing parents.
+    /// Create missing parents.
     pub parents: bool,
-    /// An existing file system is success.
+    /// Succeed if the file system exists.
     pub exist_ok: bool,
     /// A key of its own. Without one it inherits: plain, or encrypted with the parent's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("prompts for a passphrase: tests/head/encryption.rs"),
 ]);
 
-/// Make a file system
+/// Create a file system
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -146,7 +146,7 @@ pub struct Arguments {
     /// Space reserved for it, its snapshots and children
     #[arg(long, value_name = "SIZE")]
     reservation: Option<String>,
-    /// Set aside for its own files
+    /// Space reserved for its own files
     #[arg(long, value_name = "SIZE")]
     refreservation: Option<String>,
     /// Largest block of a file: a power of two from 512 to 16M [default: inherited, or 128K]
@@ -164,10 +164,10 @@ pub struct Arguments {
     /// Set another property, such as xattr, aclmode, aclinherit, snapdir, checksum, dedup, utf8only; may be repeated
     #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = property)]
     property: Vec<(String, String)>,
-    /// Make missing parents
+    /// Create missing parents
     #[arg(long, short)]
     parents: bool,
-    /// An existing file system is success
+    /// Succeed if the file system exists
     #[arg(long)]
     exist_ok: bool,
     /// Encryption with a key of its own.

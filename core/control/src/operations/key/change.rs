@@ -11,7 +11,7 @@ use crate::key::KeySettings;
 use crate::operations::{Example, Examples, Operation, PoolSelector, WireOnly};
 use crate::{Effect, Failure};
 
-/// Give an encrypted dataset another key.
+/// Change the key of an encrypted dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "KeyChange")]
 pub struct Change {

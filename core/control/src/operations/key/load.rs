@@ -19,7 +19,7 @@ use crate::{Effect, Failure};
 pub struct Load {
     /// Which.
     pub name: VolumeName,
-    /// Look there, this time only.
+    /// Use this location once.
     #[serde(default)]
     pub location: Option<KeyLocation>,
     /// The key; none reads it at its configured location.
@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Use this location once: file:///PATH or 'command:PROGRAM ARGUMENT...'
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["prompt", "key_stdin"])]
     key_location: Option<KeyLocation>,
-    /// Ask for it on this terminal
+    /// Prompt for it on this terminal
     #[arg(long)]
     prompt: bool,
     /// Read it from the standard input

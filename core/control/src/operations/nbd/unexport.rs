@@ -14,7 +14,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead nbd unexport tank/vm0")
     .prepared_by(&["bulkhead nbd export tank/vm0 --name vm0"])]);
 
-/// Stop offering a volume
+/// Remove the export of a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "NbdUnexport")]
 #[command(

@@ -14,7 +14,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool get tank au
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolGet")]
 pub struct Get {
-    /// Which; empty means all.
+    /// Their names; empty means all.
     pub names: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ pub enum GroupRole {
 /// Devices that are added to a pool together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceGroup {
-    /// How they work together.
+    /// Their redundancy.
     pub kind: GroupKind,
     /// Their purpose.
     pub role: GroupRole,

@@ -24,7 +24,7 @@ pub enum ScrubAction {
     Resume,
     /// Pause and retain the position.
     Pause,
-    /// Stop for good.
+    /// Stop permanently.
     Stop,
 }
 
@@ -83,7 +83,7 @@ pub struct Arguments {
     /// Resume after a pause
     #[arg(long, conflicts_with = "stop")]
     resume: bool,
-    /// Stop for good
+    /// Stop permanently
     #[arg(long, conflicts_with = "wait")]
     stop: bool,
     /// Return when it is complete, and show the progress

@@ -12,7 +12,7 @@ use crate::schedule::When;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolScrubSchedule")]
 pub struct ScrubSchedule {
-    /// When; none to forget the schedule.
+    /// The schedule; none removes it.
     pub when: Option<When>,
 }
 

@@ -59,7 +59,7 @@ pub struct Arguments {
     /// The witness, as legs.toml names it
     #[arg(required_unless_present = "none")]
     witness: Option<String>,
-    /// Have both heads remember alone
+    /// Leave the record to both heads alone
     #[arg(long, conflicts_with = "witness")]
     none: bool,
 }

@@ -13,7 +13,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Listen here, too.
+/// Listen at these further addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalAdd")]
 pub struct Add {

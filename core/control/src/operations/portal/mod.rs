@@ -7,7 +7,7 @@ use super::{WhichPool, noun};
 use crate::portal;
 
 noun! {
-    /// Requests about where the server listens.
+    /// Requests about portals.
     PortalRequest, PortalCommand, "portal";
     verbs { add::Add, remove::Remove, set::Set }
     bare { list::List }

@@ -13,7 +13,7 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-/// Listen here no more.
+/// Stop listening at these addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalRemove")]
 pub struct Remove {

@@ -14,7 +14,7 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalSet")]
 pub struct Set {
-    /// Where, by the protocol.
+    /// The addresses, by protocol.
     #[serde(flatten)]
     pub places: Places,
     /// Even though clients are connected through a removed portal: their sessions are closed.

@@ -18,7 +18,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "bulkhead snapshot clone tank/vm0@monday tank/copy",
 )]);
 
-/// Make a volume of a snapshot
+/// Create a volume from a snapshot
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SnapshotClone")]
 pub struct Clone {
@@ -62,7 +62,7 @@ impl Operation for Clone {
     }
 }
 
-/// Make a volume of a snapshot
+/// Create a volume from a snapshot
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -41,7 +41,7 @@ const EXAMPLES: Examples = Examples::of(&[
     ),
 ]);
 
-/// Let initiators use a target
+/// Add clients to the access rule of a target
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -25,7 +25,7 @@ const EXAMPLES: Examples = Examples::of(&[
         ]),
 ]);
 
-/// Forget users and secrets.
+/// Remove users and secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetChapClear")]
 pub struct ChapClear {
@@ -64,7 +64,7 @@ pub struct Arguments {
     cleared: Cleared,
 }
 
-/// Users to forget.
+/// Users to remove.
 #[derive(Debug, Args)]
 pub struct Cleared {
     /// Only this user

@@ -36,7 +36,7 @@ impl Operation for Deny {
     }
 }
 
-/// Stop letting initiators use a target
+/// Remove clients from the access rule of a target
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

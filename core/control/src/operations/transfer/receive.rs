@@ -22,7 +22,7 @@ pub struct Receive {
     /// Retain the received part of a stream that is cut off.
     #[serde(default)]
     pub resumable: bool,
-    /// Make missing parents.
+    /// Create missing parents.
     #[serde(default)]
     pub parents: bool,
 }

@@ -18,7 +18,7 @@ use crate::{Effect, Failure, effect};
 /// Block size of a volume when none is given; the same as OpenZFS's.
 const BLOCK_SIZE_DEFAULT: u32 = 16 << 10;
 
-/// Make a volume
+/// Create a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "VolumeCreate")]
 pub struct Create {
@@ -32,7 +32,7 @@ pub struct Create {
     pub sparse: bool,
     /// Native (`compression`, `checksum`, `dedup`, `sync`, ...) and user (`a:b`) properties.
     pub properties: Properties,
-    /// Make missing parents.
+    /// Create missing parents.
     pub parents: bool,
     /// Succeed if a volume of the same size exists.
     pub exist_ok: bool,
@@ -78,7 +78,7 @@ const EXAMPLES: Examples = Examples::of(&[
         .elsewhere("needs a key: tests/head/encryption.rs"),
 ]);
 
-/// Make a volume
+/// Create a volume
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -108,7 +108,7 @@ pub struct Arguments {
     /// Set another property; may be repeated
     #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = property)]
     property: Vec<(String, String)>,
-    /// Make missing parents
+    /// Create missing parents
     #[arg(long, short)]
     parents: bool,
     /// Succeed if a volume of the same size exists

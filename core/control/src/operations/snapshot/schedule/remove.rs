@@ -11,7 +11,7 @@ use crate::{Effect, Failure};
 const EXAMPLES: Examples =
     Examples::of(&[Example::of("bulkhead snapshot schedule remove tank/vm0")]);
 
-/// Forget a schedule; the snapshots stay
+/// Remove a schedule; the snapshots stay
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "ScheduleRemove")]
 #[command(
