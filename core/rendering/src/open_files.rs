@@ -88,7 +88,7 @@ fn uses(open: &OpenView) -> String {
     let denied = words(open.denies_read, open.denies_write);
     let used = words(open.read, open.write);
     match open.denies_read || open.denies_write {
-        true => format!("{used}, denied to others for {denied},"),
+        true => format!("{used}, denied to other clients for {denied},"),
         false => used.to_owned(),
     }
 }
@@ -159,7 +159,7 @@ mod tests {
         let told = text(&view);
         for line in [
             "/a/b\\u{1b}[31m\\u{a}",
-            "  open for writing, denied to others for reading, by 1f (10.0.0.7)",
+            "  open for writing, denied to other clients for reading, by 1f (10.0.0.7)",
             "  and open 1 times more",
             "  exclusive lock, bytes 10 to 14, process 9 of host7, by 1f (10.0.0.7)",
             "and 2 more files",

@@ -57,13 +57,13 @@ mod tests {
 
     #[test]
     fn lines_fit_and_no_command_is_broken() {
-        let text = "destroy snapshots or volumes that nobody needs, or add devices; what takes the space is shown \
+        let text = "destroy snapshots or volumes without a purpose, or add devices; the use of space is shown \
                     by: `bulkhead volume space tank` (tank is 91 % full, 3G are left)";
         let shown = wrapped("next:", text, 60);
         assert_eq!(
             shown,
-            "next:     destroy snapshots or volumes that nobody needs, or\n          \
-             add devices; what takes the space is shown by:\n          \
+            "next:     destroy snapshots or volumes without a purpose, or\n          \
+             add devices; the use of space is shown by:\n          \
              `bulkhead volume space tank` (tank is 91 % full,\n          \
              3G are left)\n"
         );

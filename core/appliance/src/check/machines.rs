@@ -384,14 +384,16 @@ fn check_claims(
         Claims::Auto => checker.find(
             Code::NoReservations,
             key,
-            format!("{shown} has no persistent reservations on {head}"),
+            format!("{shown} supports no persistent reservations on {head}"),
             "use whole disks with SCSI-3 or NVMe reservations; or accept that fencing alone \
              protects, and write claims = \"locks\"",
         ),
         Claims::Reservations => checker.find(
             Code::ReservationsMissing,
             key,
-            format!("{shown} has no persistent reservations on {head}, and claims requires them"),
+            format!(
+                "{shown} supports no persistent reservations on {head}, and claims requires them"
+            ),
             "use whole disks with SCSI-3 or NVMe reservations, or write claims = \"auto\"",
         ),
     }

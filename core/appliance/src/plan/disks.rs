@@ -89,7 +89,7 @@ impl Look<'_> {
         let Some(new) = self.seen(&leg.head, &leg.path) else {
             return Some(Obstacle {
                 what: format!(
-                    "the file names {told} in the place of {was}, a leg of pool {name} on record, and the disk there cannot be read"
+                    "the file names {told} instead of {was}, a leg of pool {name} on record, and the disk there cannot be read"
                 ),
                 mend: format!(
                     "see that the disk is there, and that {} has this release of bulkhead (`bulkhead leg-server look {}` there); or write {was} again",
@@ -107,7 +107,7 @@ impl Look<'_> {
         if new.pool.as_deref() == Some(name.as_str()) {
             return Some(Obstacle {
                 what: format!(
-                    "the file names {told} in the place of {was}, a leg of pool {name} on record, and that disk carries {}: it is another leg of the pool, \
+                    "the file names {told} instead of {was}, a leg of pool {name} on record, and that disk carries {}: it is another leg of the pool, \
                      or was one",
                     new.carries
                 ),
@@ -118,7 +118,7 @@ impl Look<'_> {
         }
         Some(Obstacle {
             what: format!(
-                "the file names {told} in the place of {was}, a leg of pool {name} on record, and that disk carries {}: all of it may be overwritten",
+                "the file names {told} instead of {was}, a leg of pool {name} on record, and that disk carries {}: all of it may be overwritten",
                 new.carries
             ),
             mend: format!(
@@ -175,7 +175,7 @@ impl Look<'_> {
                 seen.bytes
             ),
             mend: format!(
-                "name a disk or a partition of at least {least} bytes in its place; it need not be of the same size. A leg that the record does not name \
+                "name a disk or a partition of at least {least} bytes instead; it need not be of the same size. A leg that the record does not name \
                  yet can also be left out of the group: its head may serve the pool without a disk of its own"
             ),
         })

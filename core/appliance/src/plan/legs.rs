@@ -262,8 +262,8 @@ impl Witnesses {
                         "pool {pool} has the witness of the number {known} on record, and the file names {}",
                         one.number
                     ),
-                    mend: "remove the witness from the file and apply it, then name the new one and apply it again; a host in the place \
-                           of the witness has its number"
+                    mend: "remove the witness from the file and apply it, then name the new one and apply it again; a host that replaces \
+                           the witness has its number"
                         .to_owned(),
                 });
                 return;

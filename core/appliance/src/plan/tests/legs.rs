@@ -222,7 +222,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
     sees(&mut actual, "left", OTHER, foreign.clone());
     let refused = told(&actual);
     let what = format!(
-        "the file names left:{OTHER} in the place of {LEFT}, a leg of pool tank on record, and that disk carries an XFS file system: all of it may be \
+        "the file names left:{OTHER} instead of {LEFT}, a leg of pool tank on record, and that disk carries an XFS file system: all of it may be \
          overwritten"
     );
     assert_eq!(refused.len(), 1, "{refused:?}");
