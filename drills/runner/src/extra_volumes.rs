@@ -50,7 +50,7 @@ pub fn create(
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
         let ends = workers
             .into_iter()
             .map(|worker| worker.join().expect("no worker panics"));
