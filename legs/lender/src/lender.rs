@@ -248,7 +248,7 @@ impl Lender {
         match self.add(id, path, None) {
             Err(LendError::Kept(_, error)) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
-                tracing::error!(disk = id.0, %error, cause, "claims of this disk are refused");
+                tracing::error!(leg = id.0, %error, cause, "claims of this disk are refused");
                 self.withheld().insert(id, path.to_owned());
                 Ok(())
             }
@@ -263,7 +263,7 @@ impl Lender {
         let disk = match (self.opens)(&path) {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
-                tracing::info!(disk = id.0, %error, "not lent before it is claimed");
+                tracing::info!(leg = id.0, %error, "not lent before it is claimed");
                 return;
             }
         };
@@ -274,7 +274,7 @@ impl Lender {
         if let Some(lent) = free {
             lent.have(disk);
             if let Err(error) = self.publish(&disks) {
-                tracing::error!(disk = id.0, %error, "it cannot be looked at");
+                tracing::error!(leg = id.0, %error, "it cannot be looked at");
             }
         }
     }
@@ -411,7 +411,7 @@ impl Lender {
             },
             LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
         };
-        tracing::info!(disk = id.0, ?answer, "a session claims a disk");
+        tracing::info!(leg = id.0, ?answer, "a session claims a disk");
         Ok(match answer {
             LenderAnswer::Refused(session) => self.refused(id, session),
             answer => Grant::of(answer, export),
@@ -446,7 +446,7 @@ impl Lender {
             lent.given_to = Some(session.ballot);
         }
         tracing::info!(
-            disk = id.0,
+            leg = id.0,
             ?answer,
             "a process of this machine claims a disk"
         );
@@ -552,7 +552,7 @@ impl Lender {
             return Ok(disk);
         }
         let path = disk.path().display();
-        tracing::warn!(disk = id.0, %path, "it failed, or was replaced: it is opened anew");
+        tracing::warn!(leg = id.0, %path, "it failed, or was replaced: it is opened anew");
         drop(disk);
         claim.reopens();
         self.reopen(id, until)

@@ -168,7 +168,7 @@ pub(crate) fn note_action(pool: u64, action: &Action) {
                 pool,
                 leg = disk.0,
                 ?session,
-                "the connection to a leg is resumed"
+                "the connection to a leg is to be resumed"
             );
         }
         Action::Resilver {

@@ -34,8 +34,8 @@ impl Lenders {
             let mut lender = lock(&lender);
             let answer = answer(&*side, disk, &mut lender, request, incarnation);
             let answer = answer.unwrap_or_else(|why| {
-                let disk = side.name(disk);
-                tracing::warn!(disk, why, "a leg of the pool cannot be reached");
+                let name = side.name(disk);
+                tracing::warn!(name, why, "a leg of the pool cannot be reached");
                 // Its state is read from the disk again next time.
                 *lender = None;
                 LenderAnswer::Refused(session)

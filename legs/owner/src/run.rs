@@ -364,7 +364,7 @@ impl<S: Side> Decider<S> {
             }
             Input::TakeBack(disk) => {
                 tracing::info!(
-                    disk = self.side.name(disk),
+                    name = self.side.name(disk),
                     "checking at once whether a leg is available"
                 );
                 self.returns.forgive(disk, now);
@@ -440,12 +440,12 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    /// A resilver failed. The same reason is logged only once.
+    /// A disk cannot be probed or is not lent, or its resilver failed. The same reason is logged only once.
     fn has_trouble(&self, disk: DiskId, why: String) {
         let mut shown = self.common.shown();
         if shown.troubles.get(&disk) != Some(&why) {
-            let disk = self.side.name(disk);
-            tracing::warn!(disk, why, "a leg cannot be resilvered");
+            let name = self.side.name(disk);
+            tracing::warn!(name, why, "a leg cannot return yet");
         }
         shown.troubles.insert(disk, why);
     }
@@ -763,14 +763,18 @@ impl<S: Side> Decider<S> {
             }
             Action::Resume(disk, _) => {
                 let (side, common) = (Arc::clone(&self.side), Arc::clone(&self.common));
+                let pool = self.config.pool;
                 in_background("leg-resume", move || match side.resume(disk) {
-                    Ok(()) => common.show(|shown| {
-                        shown.awaited.remove(&disk);
-                    }),
+                    Ok(()) => {
+                        tracing::info!(pool, leg = disk.0, "a leg is resumed: it stays current");
+                        common.show(|shown| {
+                            shown.awaited.remove(&disk);
+                        });
+                    }
                     // The leg fails soon, and the record will exclude it.
                     Err(why) => {
-                        let disk = side.name(disk);
-                        tracing::warn!(disk, why, "a leg cannot be resumed");
+                        let name = side.name(disk);
+                        tracing::warn!(name, why, "a leg cannot be resumed");
                     }
                 });
             }

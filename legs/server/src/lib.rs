@@ -315,7 +315,7 @@ fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
             drop(tell);
         });
         if let Err(error) = opening {
-            tracing::warn!(disk = disk.0, %error, "a disk is opened when it is claimed");
+            tracing::warn!(leg = disk.0, %error, "a disk is opened when it is claimed");
         }
     }
     drop(tell);

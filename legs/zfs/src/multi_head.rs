@@ -401,7 +401,7 @@ impl MultiHeadSide {
                 }
                 Event::Failed(remote_leg::LegError::Closed) => {}
                 Event::Failed(error) => {
-                    tracing::error!(disk = disk.0, %error, "a leg of another head failed");
+                    tracing::warn!(leg = disk.0, %error, "a leg of another head failed");
                     barrier::fail(numbers.leg(disk), LegFailure::Silent);
                 }
             })
@@ -480,8 +480,8 @@ impl Side for MultiHeadSide {
     ) -> Result<(), String> {
         for disk in current.iter().filter(|disk| self.is_elsewhere(**disk)) {
             if let Err(why) = self.connect(*disk) {
-                let disk = self.name(*disk);
-                tracing::warn!(disk, why, "a leg of another head cannot be opened");
+                let name = self.name(*disk);
+                tracing::warn!(name, why, "a leg of another head cannot be opened");
             }
         }
         let multi_head = &self.multi_head;
@@ -573,7 +573,7 @@ impl Side for MultiHeadSide {
             .ok_or("it is on this head")?;
         let leg = slot.leg().ok_or("it was given up")?;
         let (access, _) = self.multi_head.access(disk, CONNECT_WAIT)?;
-        tracing::debug!(pool = %self.multi_head.pool, leg = disk.0, "a leg is resumed");
+        tracing::debug!(pool = %self.multi_head.pool, leg = disk.0, "resuming the connection to a leg");
         let until = Instant::now() + LEG_DEADLINE;
         loop {
             match leg.resume(&access) {
@@ -624,18 +624,18 @@ impl Side for MultiHeadSide {
                 );
             }
             Notice::LastLeg(disk) => tracing::error!(
-                disk = self.name(*disk),
+                name = self.name(*disk),
                 "writes wait: the last current leg failed; repair it, the server restarts when it responds"
             ),
             Notice::OlderImage(disk) => tracing::error!(
-                disk = self.name(*disk),
+                name = self.name(*disk),
                 "a returning disk is older than it was when it became stale, like a restored image: it is copied in full"
             ),
             Notice::MembersStay => tracing::warn!(
                 "the members of the record are unchanged: the other head did not accept the change in time"
             ),
             Notice::Divergent(disk) => tracing::error!(
-                disk = self.name(*disk),
+                name = self.name(*disk),
                 "a disk has a history that is not this pool's, and is not used"
             ),
             Notice::Refused(why) => tracing::debug!(?why, "the pool is not opened"),

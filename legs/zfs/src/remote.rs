@@ -173,7 +173,7 @@ impl Remotes {
             if let Some(leg) = slot.leg() {
                 // A leg that fails now fails when the library opens it.
                 if let Err(error) = copy_labels(&leg, &self.place(disk)) {
-                    tracing::warn!(disk = disk.0, %error, "the labels of a leg cannot be read");
+                    tracing::warn!(leg = disk.0, %error, "the labels of a leg cannot be read");
                 }
             }
         }

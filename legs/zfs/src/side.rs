@@ -232,7 +232,7 @@ impl ZfsSide {
                 return side.reporter.leg_failed(disk, None);
             }
             if let Err(error) = pool_legs::go_on_with(&side.pool, side.leg(disk)) {
-                tracing::error!(disk = disk.0, %error, "the last leg is used again");
+                tracing::error!(leg = disk.0, %error, "the last leg is used again");
             }
         });
     }
@@ -481,18 +481,18 @@ impl Side for Watched {
                 "writes wait: a leg failed, and too few members respond to put that on record"
             ),
             Notice::LastLeg(disk) => tracing::error!(
-                disk = self.name(*disk),
+                name = self.name(*disk),
                 "writes wait: the last current leg failed; repair it, the server restarts when it responds"
             ),
             Notice::OlderImage(disk) => tracing::error!(
-                disk = self.name(*disk),
+                name = self.name(*disk),
                 "a returning disk is older than it was when it became stale, like a restored image: it is copied in full"
             ),
             Notice::MembersStay => tracing::warn!(
                 "the members of the record are unchanged: the other head did not accept the change in time"
             ),
             Notice::Divergent(disk) => tracing::error!(
-                disk = self.name(*disk),
+                name = self.name(*disk),
                 "a disk has a history that is not this pool's, and is not used"
             ),
         }

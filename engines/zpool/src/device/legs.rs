@@ -384,7 +384,7 @@ impl Leg {
             unsafe { sys::bh_leg_failed(self.guid) };
         }
         let flushed = Some(self.flushed.load(Ordering::Acquire)).filter(|group| *group != 0);
-        tracing::error!(leg = self.guid, %why, flushed, "a leg of the pool failed: writes wait until that is on record");
+        tracing::warn!(guid = self.guid, %why, flushed, "a leg of the pool failed: writes wait until that is on record");
         self.watcher.leg_failed(self.guid, why, flushed);
     }
 
@@ -449,7 +449,7 @@ impl Leg {
             held
         };
         tracing::info!(
-            leg = self.guid,
+            guid = self.guid,
             "the last leg of the pool is used again: its data is complete"
         );
         self.changed.notify_all();

@@ -88,11 +88,11 @@ impl Lender {
             return;
         };
         let path = disk.path().display();
-        tracing::warn!(disk = id.0, %path, "another disk, or one of another size, is at its path: it is opened anew");
+        tracing::warn!(leg = id.0, %path, "another disk, or one of another size, is at its path: it is opened anew");
         drop(disk);
         let until = Instant::now() + self.settings.drain_wait;
         if let Err(error) = self.cut(id).and_then(|()| self.reopen(id, until)) {
-            tracing::warn!(disk = id.0, %error, "it is opened when it is claimed");
+            tracing::warn!(leg = id.0, %error, "it is opened when it is claimed");
         }
     }
 }
