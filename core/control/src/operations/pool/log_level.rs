@@ -19,8 +19,9 @@ const EXAMPLES: Examples = Examples::of(&[
 ])
 .with_note(
     "A filter is a level (off, error, warn, info, debug, trace), or levels of modules, the most exact
-one counts. Modules are named as in the source, with _ for -: legs, takeover, nfs, iscsi, nbd,
-zpool, pool_server. The filter lasts until the server ends; RUST_LOG sets that of the next one.",
+one counts. Modules are crates of the source, with _ for -: legs and leg_zfs (decisions about legs),
+pool_server (import, replay of intent logs, exports), zpool, nfs, iscsi, nbd. The filter lasts until
+the server ends; RUST_LOG sets that of the next one.",
 );
 
 /// The filter of the server's log.
