@@ -896,16 +896,12 @@ export interface components {
         Event: {
             /**
              * Format: uint64
-             * @description Time of the measurement, in milliseconds since 1970.
+             * @description When, in milliseconds since 1970.
              */
             at_ms: number;
             /** @description The device concerned, if any. */
             device?: string | null;
-            /**
-             * @description `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
-             *     `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
-             *     `leg_faulted`, `leg_divergent`, `member_lost`, `member_back`.
-             */
+            /** @description Its kind, such as `suspended`; `docs/formats/events.md` lists all. */
             kind: string;
             /** @description The event in a sentence. */
             message: string;

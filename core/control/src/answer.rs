@@ -528,9 +528,7 @@ pub struct Event {
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
-    /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
-    /// `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
-    /// `leg_faulted`, `leg_divergent`, `member_lost`, `member_back`.
+    /// Its kind, such as `suspended`; `docs/formats/events.md` lists all.
     pub kind: String,
     /// The device concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
