@@ -172,12 +172,41 @@ fn links_between_documents_lead_somewhere() {
     for (path, text) in xtask::texts("md").unwrap_or_default() {
         let folder = xtask::root().join(path.parent().expect("a file has a folder"));
         for rest in text.split("](").skip(1) {
-            let target = rest.split([')', '#', ' ']).next().unwrap_or_default();
-            let is_outside = target.contains("://") || target.is_empty();
-            if !is_outside && !folder.join(target).exists() {
+            let link = rest.split([')', ' ']).next().unwrap_or_default();
+            if link.contains("://") {
+                continue;
+            }
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let file = match target {
+                "" => xtask::root().join(&path),
+                target => folder.join(target),
+            };
+            let is_page = file.extension().is_some_and(|found| found == "md");
+            if !file.exists() {
                 wrong.push(format!("{}: no {target}", path.display()));
+            } else if is_page && !anchor.is_empty() {
+                let page = std::fs::read_to_string(&file).expect("a document");
+                if !anchors(&page).iter().any(|found| found == anchor) {
+                    wrong.push(format!("{}: no section {link}", path.display()));
+                }
             }
         }
     }
     report(&wrong);
+}
+
+/// Returns the anchors of the headings of a Markdown text, as GitHub creates them.
+fn anchors(text: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut anchors = Vec::new();
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if !is_code && heading.len() < line.len() && heading.starts_with(' ') {
+            let is_kept = |c: &char| c.is_alphanumeric() || matches!(*c, ' ' | '-' | '_');
+            let kept: String = heading.trim().chars().filter(is_kept).collect();
+            anchors.push(kept.to_lowercase().replace(' ', "-"));
+        }
+    }
+    anchors
 }

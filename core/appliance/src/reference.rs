@@ -40,6 +40,10 @@ pub fn markdown() -> String {
             add_type(&mut page, name, definition);
         } else if let Some(variants) = definition.get("oneOf").and_then(Value::as_array) {
             add_choices(&mut page, name, definition, variants);
+        } else {
+            // A text with a form of its own. The next heading brings the empty line.
+            heading(&mut page, name, definition);
+            page.pop();
         }
     }
     add_profiles(&mut page);
