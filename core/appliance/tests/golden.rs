@@ -1,7 +1,7 @@
 //! The rendered examples, compared with reviewed files, and checked by the stock tools of Corosync
 //! and Pacemaker where they are installed.
 //!
-//! `BLESS=1 cargo test -p appliance` rewrites the files.
+//! `BLESS=1 scripts/cargo.sh nextest run -p appliance` rewrites the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
