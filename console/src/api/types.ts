@@ -954,7 +954,7 @@ export interface components {
             message: string;
         };
         /** @description Kinds of failure. The numbers are the exit codes of the command line and are stable. */
-        FailureKind: "failed" | "usage" | "not_found" | "exists" | "busy" | "needs_confirmation" | "unreachable" | "unavailable" | "no_space" | "denied";
+        FailureKind: "failed" | "usage" | "not_found" | "exists" | "busy" | "needs_confirmation" | "unreachable" | "unavailable" | "no_space" | "denied" | "unsupported";
         /** @description An inconsistency in a file system. */
         FaultView: {
             /**

@@ -39,11 +39,13 @@ pub enum FailureKind {
     NoSpace,
     /// The caller has no permission: not root, or not the socket's owner (10).
     Denied,
+    /// The pool's engine has no such capability (11).
+    Unsupported,
 }
 
 impl FailureKind {
     /// Every kind, in the order of the exit codes.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Failed,
         Self::Usage,
         Self::NotFound,
@@ -54,6 +56,7 @@ impl FailureKind {
         Self::Unavailable,
         Self::NoSpace,
         Self::Denied,
+        Self::Unsupported,
     ];
 
     /// The exit code of the command line.
@@ -69,6 +72,7 @@ impl FailureKind {
             Self::Unavailable => 8,
             Self::NoSpace => 9,
             Self::Denied => 10,
+            Self::Unsupported => 11,
         }
     }
 
@@ -89,6 +93,7 @@ impl FailureKind {
             }
             Self::NoSpace => "the pool or a quota is full",
             Self::Denied => "not allowed: run it as root, or as the owner of the control socket",
+            Self::Unsupported => "the engine that keeps the pool cannot do that",
         }
     }
 }
@@ -190,6 +195,6 @@ mod tests {
     #[test]
     fn exit_codes_are_distinct_and_dense() {
         let codes: Vec<u8> = FailureKind::ALL.iter().map(|k| k.exit_code()).collect();
-        assert_eq!(codes, (1..=10).collect::<Vec<u8>>());
+        assert_eq!(codes, (1..=11).collect::<Vec<u8>>());
     }
 }

@@ -13,7 +13,7 @@ pub mod pool;
 pub mod transfer;
 pub mod volume;
 
-pub use capabilities::{Claimed, Engine, Pool};
+pub use capabilities::{Capability, Claimed, Engine, Optional, Pool, Unsupported};
 pub use files::OpenFileSystem;
 pub use labels::{HostId, host_name};
 pub use volume::{Paused, Volume};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::capabilities::{Datasets, Properties as _, Volumes};
+use engine::capabilities::{Datasets, Promotion, Properties as _, Volumes};
 use engine::dataset::{
     DatasetError, DatasetErrorKind, DatasetInfo, DatasetRef, Depth, FileSystemSpec, Snapshots,
     Value, VolumeSpec, adjusted,
@@ -74,7 +74,7 @@ impl State {
         Ok(())
     }
 
-    fn create_files(&mut self, spec: &FileSystemSpec) -> Result<(), DatasetErrorKind> {
+    pub(crate) fn create_files(&mut self, spec: &FileSystemSpec) -> Result<(), DatasetErrorKind> {
         let name = spec.name.as_str();
         let own = spec.key.as_ref().map(Encryption::of_new_key).transpose()?;
         let mut checked = self.checked_new(name, &spec.properties, 0, false)?;
@@ -316,13 +316,6 @@ impl Datasets for MemoryPool {
         created.map_err(|kind| with_cause(DOING, spec.name.as_str(), kind))
     }
 
-    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
-        const DOING: &str = "create";
-        let mut state = self.begin_change("create_file_system", DOING, (&spec.name).into())?;
-        let created = state.create_files(spec);
-        created.map_err(|kind| with_cause(DOING, spec.name.as_str(), kind))
-    }
-
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError> {
         drop(self.begin_change("resize_volume", "resize", name.into())?);
         let before = self.dataset(name.into())?;
@@ -390,40 +383,14 @@ impl Datasets for MemoryPool {
         state.tree.rename(from.as_str(), to.as_str());
         Ok(())
     }
+}
 
+impl Promotion for MemoryPool {
     fn promote(&self, clone: &VolumeName) -> Result<(), DatasetError> {
         const DOING: &str = "promote";
         let mut state = self.begin_change("promote", DOING, clone.into())?;
         let promoted = state.tree.promote(clone.as_str());
         promoted.map_err(|kind| DatasetError::new(DOING, clone.as_str(), kind))
-    }
-
-    fn create_parents(&self, name: &VolumeName) -> Result<(), DatasetError> {
-        const DOING: &str = "create";
-        let mut state = self.begin_change("create_parents", DOING, name.into())?;
-        let path = name.as_str();
-        let slashes = path.match_indices('/').skip(1).map(|(at, _)| at);
-        for parent in slashes.map(|at| &path[..at]) {
-            let fail = |kind| DatasetError::new(DOING, parent, kind);
-            match state.tree.place(parent) {
-                Err(DatasetErrorKind::Exists) => continue,
-                // Nobody asks what exactly is wrong here, and the library does not say it either.
-                Err(DatasetErrorKind::ParentUnsuitable) => {
-                    return Err(fail(DatasetErrorKind::Library));
-                }
-                placed => placed.map_err(fail)?,
-            }
-            let mut dataset = Dataset::new(state.tree.next_txg(), None);
-            dataset.encryption = state.inherited_encryption(parent).map_err(fail)?;
-            state.tree.datasets.insert(parent.to_owned(), dataset);
-        }
-        Ok(())
-    }
-
-    fn complete_root(&self) -> Result<(), DatasetError> {
-        let root = DatasetRef::from(&self.name);
-        self.begin_change("complete_root", "complete", root)
-            .map(drop)
     }
 }
 

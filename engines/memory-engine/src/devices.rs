@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::capabilities::{Devices, History};
+use engine::capabilities::{Devices, History, PoolProperties};
 use engine::pool::{
     DeviceState, GroupKind, GroupRole, GroupSpec, PoolError, PoolErrorKind, PoolProperty, ScanKind,
 };
@@ -264,6 +264,13 @@ impl Devices for MemoryPool {
         })
     }
 
+    fn change_number(&self) -> Result<(), PoolError> {
+        let why = "the devices of a simulated pool have no copies".to_owned();
+        Err(self.refused("change the number of", PoolErrorKind::Shape { why }))
+    }
+}
+
+impl PoolProperties for MemoryPool {
     fn set_properties(&self, properties: &[(String, String)]) -> Result<(), PoolError> {
         self.change("set_properties", "set properties of", |state| {
             for (name, value) in properties {

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
-use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, FileSystemSpec};
 use file_system::check::{Summary, Told};
 use file_system::memory::MemoryFileSystem;
 use file_system::{FileSystem, FileSystemId, Guard, Identity, SetAttributes};
+use units::VolumeName;
 
+use crate::native::with_cause;
 use crate::state::{MemoryPool, Shared};
-use crate::tree::Found;
+use crate::tree::{Dataset, Found};
 
 /// Bytes of contents of a file system.
 const BYTES_MAX: u64 = 1 << 30;
@@ -169,5 +171,40 @@ impl FileSystems for MemoryPool {
             shared: Arc::clone(&self.shared),
             is_closed: AtomicBool::default(),
         }))
+    }
+
+    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
+        const DOING: &str = "create";
+        let mut state = self.begin_change("create_file_system", DOING, (&spec.name).into())?;
+        let created = state.create_files(spec);
+        created.map_err(|kind| with_cause(DOING, spec.name.as_str(), kind))
+    }
+
+    fn create_parents(&self, name: &VolumeName) -> Result<(), DatasetError> {
+        const DOING: &str = "create";
+        let mut state = self.begin_change("create_parents", DOING, name.into())?;
+        let path = name.as_str();
+        let slashes = path.match_indices('/').skip(1).map(|(at, _)| at);
+        for parent in slashes.map(|at| &path[..at]) {
+            let fail = |kind| DatasetError::new(DOING, parent, kind);
+            match state.tree.place(parent) {
+                Err(DatasetErrorKind::Exists) => continue,
+                // Nobody asks what exactly is wrong here, and the library does not say it either.
+                Err(DatasetErrorKind::ParentUnsuitable) => {
+                    return Err(fail(DatasetErrorKind::Library));
+                }
+                placed => placed.map_err(fail)?,
+            }
+            let mut dataset = Dataset::new(state.tree.next_txg(), None);
+            dataset.encryption = state.inherited_encryption(parent).map_err(fail)?;
+            state.tree.datasets.insert(parent.to_owned(), dataset);
+        }
+        Ok(())
+    }
+
+    fn complete_root(&self) -> Result<(), DatasetError> {
+        let root = DatasetRef::from(&self.name);
+        self.begin_change("complete_root", "complete", root)
+            .map(drop)
     }
 }

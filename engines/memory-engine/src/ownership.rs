@@ -8,7 +8,7 @@ use engine::pool::{
     Candidate, DiscoverError, GroupRole, ImportOptions, LabelState, PoolError, PoolErrorKind,
     PoolSpec, Previous, SafeToOwn,
 };
-use engine::{Claimed, Engine, HostId, Pool};
+use engine::{Claimed, Engine, HostId, Optional, Pool};
 use units::{ByteCount, PoolName};
 
 use crate::host::MemoryEngine;
@@ -239,6 +239,27 @@ impl MemoryPool {
     }
 }
 
+impl engine::Pool for MemoryPool {
+    fn engine_name(&self) -> &'static str {
+        "the engine in memory"
+    }
+
+    fn optional(&self) -> Optional<'_> {
+        Optional {
+            files: Some(self),
+            logs: Some(self),
+            promotion: Some(self),
+            sending: Some(self),
+            receiving: Some(self),
+            keys: Some(self),
+            upkeep: Some(self),
+            history: Some(self),
+            devices: Some(self),
+            pool_properties: Some(self),
+        }
+    }
+}
+
 impl Ownership for MemoryPool {
     fn name(&self) -> &PoolName {
         &self.name
@@ -258,21 +279,10 @@ impl Ownership for MemoryPool {
         }
     }
 
-    fn note_in_labels(&self, text: &str) -> Result<(), PoolError> {
-        let mut state = self.begin_pool_change("note_in_labels", "write labels")?;
+    fn leave_note(&self, text: &str) -> Result<(), PoolError> {
+        let mut state = self.begin_pool_change("leave_note", "write labels")?;
         state.note = (!text.is_empty()).then(|| text.to_owned());
         Ok(())
-    }
-
-    fn change_number(&self) -> Result<(), PoolError> {
-        let kind = PoolErrorKind::Shape {
-            why: "the devices of a simulated pool have no copies".into(),
-        };
-        Err(PoolError::new(
-            "change the number of",
-            self.name().as_str(),
-            kind,
-        ))
     }
 
     fn sync(&self) -> Result<(), PoolError> {

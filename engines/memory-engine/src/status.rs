@@ -303,32 +303,6 @@ impl MemoryPool {
 }
 
 impl Health for MemoryPool {
-    fn damage(&self) -> Result<Vec<Damage>, PoolError> {
-        let looked = self.begin_pool("damage", "look for damage in");
-        looked.map(|_| Vec::new())
-    }
-
-    fn go_on(&self, device: Option<&str>, _: bool) -> Result<GoesOn, PoolError> {
-        const DOING: &str = "clear";
-        let mut state = self.begin_pool("go_on", DOING)?;
-        self.check_device(&state, DOING, device)?;
-        if state.vdevs.is_suspended {
-            let present = self.shared.world.present();
-            for leaf in state.vdevs.leaves_mut() {
-                if leaf.trouble == Trouble::Missing && present.contains(&leaf.path) {
-                    leaf.trouble = Trouble::None;
-                }
-            }
-            if !state.vdevs.are_enough() {
-                return Err(self.refused(DOING, PoolErrorKind::Suspended));
-            }
-            state.vdevs.is_suspended = false;
-            self.shared.changed.notify_all();
-        }
-        state.clear(device);
-        Ok(GoesOn::AsItIs)
-    }
-
     fn status(&self) -> Result<PoolStatus, PoolError> {
         Ok(self.begin_pool("status", "look at")?.status())
     }
@@ -373,5 +347,31 @@ impl Upkeep for MemoryPool {
         }
         state.clear(device);
         Ok(())
+    }
+
+    fn damage(&self) -> Result<Vec<Damage>, PoolError> {
+        let looked = self.begin_pool("damage", "look for damage in");
+        looked.map(|_| Vec::new())
+    }
+
+    fn go_on(&self, device: Option<&str>, _: bool) -> Result<GoesOn, PoolError> {
+        const DOING: &str = "clear";
+        let mut state = self.begin_pool("go_on", DOING)?;
+        self.check_device(&state, DOING, device)?;
+        if state.vdevs.is_suspended {
+            let present = self.shared.world.present();
+            for leaf in state.vdevs.leaves_mut() {
+                if leaf.trouble == Trouble::Missing && present.contains(&leaf.path) {
+                    leaf.trouble = Trouble::None;
+                }
+            }
+            if !state.vdevs.are_enough() {
+                return Err(self.refused(DOING, PoolErrorKind::Suspended));
+            }
+            state.vdevs.is_suspended = false;
+            self.shared.changed.notify_all();
+        }
+        state.clear(device);
+        Ok(GoesOn::AsItIs)
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use block_device::{BlockDevice, ErrorKind, Extent, WaitMode};
 use engine::capabilities::{
-    Datasets as _, Health as _, IntentLogs as _, Ownership as _, Snapshotting as _, Volumes as _,
+    Datasets as _, Health as _, IntentLogs as _, Ownership as _, Snapshotting as _, Upkeep,
+    Volumes as _,
 };
 use engine::dataset::{DatasetErrorKind, DatasetRef, VolumeSpec};
 use engine::pool::{Candidate, DeviceState, ImportOptions, PoolErrorKind, SafeToOwn};

@@ -41,7 +41,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use engine::OpenFileSystem;
-use engine::capabilities::{Datasets, Keys, Ownership, Properties};
+use engine::capabilities::{FileSystems, Keys, Ownership, Properties};
 use engine::dataset::Value;
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::pool::{GroupKind, ImportOptions, PoolSpec, SafeToOwn};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use engine::capabilities::Datasets;
+use engine::capabilities::FileSystems;
 use support::accounting::{counts, objects};
 use support::{Parts, disks, engine, export, mirror, part};
 

@@ -8,7 +8,7 @@ mod support;
 use std::collections::HashMap;
 
 use engine::OpenFileSystem;
-use engine::capabilities::{Datasets, Ownership};
+use engine::capabilities::{FileSystems, Ownership};
 use engine::dataset::{FileSystemSpec, Value};
 use file_system::{
     Content, FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use engine::OpenFileSystem;
-use engine::capabilities::{Datasets, FileSystems, Ownership};
+use engine::capabilities::{FileSystems, Ownership};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{FileError, FileSystem, Identity, Make, Node, SetAttributes};
 use support::{

@@ -6,7 +6,7 @@ mod support;
 mod volume_support;
 
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Keys, Receiving, Sending, Snapshotting};
+use engine::capabilities::{Datasets, Keys, Promotion, Receiving, Sending, Snapshotting};
 use std::collections::BTreeMap;
 
 use block_device::{BlockDevice, Extent, WaitMode};

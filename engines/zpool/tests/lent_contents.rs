@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use block_device::ReadLoan;
 use engine::OpenFileSystem;
-use engine::capabilities::{Datasets, FileSystems, Ownership, Properties};
+use engine::capabilities::{FileSystems, Ownership, Properties};
 use engine::dataset::Value;
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes};

@@ -4,7 +4,7 @@ mod volume_support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::capabilities::{Datasets, Snapshotting};
+use engine::capabilities::{Datasets, FileSystems, Snapshotting};
 use engine::dataset::{Depth, Snapshots, VolumeSpec};
 use units::{ByteCount, SnapshotName};
 use volume_support::{Scratch, volume_name};

@@ -3,7 +3,7 @@
 mod support;
 
 use engine::OpenFileSystem;
-use engine::capabilities::{Datasets, FileSystems};
+use engine::capabilities::FileSystems;
 use engine::dataset::{FileSystemSpec, Value};
 use engine::pool::{ImportOptions, SafeToOwn};
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};

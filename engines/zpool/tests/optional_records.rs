@@ -9,7 +9,7 @@ mod support;
 use std::path::Path;
 
 use engine::OpenFileSystem;
-use engine::capabilities::Datasets;
+use engine::capabilities::FileSystems;
 use engine::dataset::{FileSystemSpec, Value};
 use engine::pool::{ImportOptions, SafeToOwn};
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};

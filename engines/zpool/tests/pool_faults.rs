@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::capabilities::{Devices, Health, Ownership, Upkeep};
+use engine::capabilities::{Devices, Health, Ownership, PoolProperties, Upkeep};
 use engine::pool::{
     DeviceState, GoesOn, GroupKind, PoolErrorKind, PoolSpec, ScanState, ScrubCommand, Suspension,
 };

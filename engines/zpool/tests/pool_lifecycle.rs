@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use engine::capabilities::{Devices, Health, Ownership};
+use engine::capabilities::{Devices, Health, Ownership, PoolProperties};
 use engine::pool::{
     DeviceState, GroupKind, GroupRole, GroupSpec, ImportOptions, LabelState, PoolErrorKind,
     PoolSpec, Role, SafeToOwn,
@@ -255,7 +255,7 @@ fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
             let candidate = || discover(&[folder()]).expect("discover").remove(0);
             assert_eq!(candidate().note, None);
             let note = |pool: &Pool, text: &str| {
-                pool.note_in_labels(text).expect("noted");
+                pool.leave_note(text).expect("noted");
                 pool.sync().expect("synced");
             };
             note(&pool, NOTE);

@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use engine::capabilities::{Devices, Health};
+use engine::capabilities::{Devices, Health, PoolProperties};
 use engine::pool::{
     GroupKind, GroupRole, GroupSpec, ImportOptions, LabelState, PoolErrorKind, PoolSpec, SafeToOwn,
 };

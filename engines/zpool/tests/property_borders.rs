@@ -4,7 +4,7 @@
 mod support;
 
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Devices, FileSystems, History, Properties};
+use engine::capabilities::{Datasets, FileSystems, History, PoolProperties, Properties};
 use engine::dataset::{DatasetRef, Depth, FileSystemSpec, Value, VolumeSpec};
 use engine::volume::OpenOptions;
 use file_system::{FileSystem, Identity, Make, SetAttributes};

@@ -5,7 +5,7 @@ mod volume_support;
 use std::path::Path;
 
 use block_device::{BlockDevice, ErrorKind, Extent, WaitMode};
-use engine::capabilities::{Datasets, Ownership, Properties, Snapshotting};
+use engine::capabilities::{Datasets, FileSystems, Ownership, Properties, Snapshotting};
 use engine::dataset::{DatasetErrorKind, Depth, Value, VolumeSpec};
 use engine::pool::{GroupKind, PoolSpec};
 use engine::volume::OpenOptions;

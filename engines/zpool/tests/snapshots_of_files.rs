@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use engine::OpenFileSystem;
-use engine::capabilities::{Datasets, FileSystems, Keys, Properties, Snapshotting};
+use engine::capabilities::{Datasets, FileSystems, Keys, Promotion, Properties, Snapshotting};
 use engine::dataset::{FileSystemSpec, Value};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use file_system::{

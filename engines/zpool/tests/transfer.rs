@@ -6,7 +6,7 @@ mod support;
 use std::io::{Read, Write};
 
 use block_device::{BlockDevice, Extent, WaitMode};
-use engine::capabilities::{Datasets, Ownership, Receiving, Sending, Snapshotting};
+use engine::capabilities::{Datasets, FileSystems, Ownership, Receiving, Sending, Snapshotting};
 use engine::dataset::{DatasetRef, Snapshots, VolumeSpec};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec, TransferError, TransferErrorKind};

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use block_device::{BlockDevice, Commit, ErrorKind, Extent, WaitMode, Zero};
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Ownership, Properties, Sending, Snapshotting};
+use engine::capabilities::{
+    Datasets, FileSystems, Ownership, Promotion, Properties, Sending, Snapshotting,
+};
 use engine::dataset::{
     DatasetErrorKind, DatasetKind, Depth, PropertySource, Snapshots, Value, VolumeSpec,
 };

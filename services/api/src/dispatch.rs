@@ -657,6 +657,7 @@ pub(crate) const fn status_of(kind: FailureKind) -> StatusCode {
         FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         FailureKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         FailureKind::Denied => StatusCode::FORBIDDEN,
+        FailureKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
     }
 }
 

@@ -12,6 +12,7 @@ use units::{PoolName, VolumeName};
 
 use super::documents::{All, Documents, Edits};
 use super::{Context, directory_names, failures};
+use crate::needs;
 use crate::seals::Ring;
 
 /// A checked name of a volume or of the pool itself.
@@ -102,8 +103,10 @@ impl<'c> Context<'c> {
                 parents.made.push(parent);
             }
         }
-        let made = self.pool.create_parents(name);
-        made.map_err(failures::dataset)?;
+        if !parents.made.is_empty() {
+            let made = needs(self.pool.files())?.create_parents(name);
+            made.map_err(failures::dataset)?;
+        }
         Ok(parents)
     }
 }

@@ -46,7 +46,9 @@ pub fn refuse_taken(context: &Context<'_>, name: &VolumeName) -> Result<(), Fail
 /// snapshot that cannot be opened is not checked, as above.
 pub fn refuse_hidden(context: &Context<'_>, to: &SnapshotName) -> Result<(), Failure> {
     let above = to.volume();
-    let all = context.pool.file_systems().map_err(failures::dataset)?;
+    let files = context.pool.files();
+    let all = files.map_or(Ok(Vec::new()), |files| files.file_systems());
+    let all = all.map_err(failures::dataset)?;
     let below = all.iter().filter_map(|(name, _)| {
         let (parent, entry) = name.rsplit_once('/')?;
         (parent == above.as_str()).then_some((name, entry))
@@ -107,8 +109,11 @@ fn open(context: &Context<'_>, name: &str) -> Result<Option<Box<dyn OpenFileSyst
     use DatasetErrorKind as Kind;
     let dataset = DatasetRef::from_checked(name);
     // A log that waits is refused for reading only.
-    let opened = context.pool.open_file_system(dataset, true);
-    let opened = opened.or_else(|_| context.pool.open_file_system(dataset, false));
+    let Ok(files) = context.pool.files() else {
+        return Ok(None);
+    };
+    let opened = files.open_file_system(dataset, true);
+    let opened = opened.or_else(|_| files.open_file_system(dataset, false));
     match opened {
         Ok(opened) => Ok(Some(opened)),
         Err(error) => match error.kind {

@@ -9,6 +9,7 @@ use engine::Pool;
 use units::ByteCount;
 
 use super::failures;
+use crate::needs;
 
 /// Events that are kept at hand.
 pub const EVENTS_MAX: usize = 500;
@@ -58,7 +59,9 @@ pub fn list(pool: &dyn Pool, after: Option<u64>) -> Result<Answer, Failure> {
 
 /// The newest events in the pool's history, oldest first.
 pub fn read(pool: &dyn Pool) -> Result<Vec<Event>, Failure> {
-    let tail = pool.history_tail(TAIL_BYTES_MAX).map_err(failures::pool)?;
+    let tail = needs(pool.history())?
+        .history_tail(TAIL_BYTES_MAX)
+        .map_err(failures::pool)?;
     let mut events = found_in(&tail);
     events.drain(..events.len().saturating_sub(EVENTS_MAX));
     Ok(events)

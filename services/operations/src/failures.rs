@@ -8,6 +8,9 @@ use engine::pool::{PoolError, PoolErrorKind};
 /// A dataset operation that failed.
 pub fn dataset(error: DatasetError) -> Failure {
     use DatasetErrorKind as Kind;
+    if let Kind::Unsupported(missing) = error.kind {
+        return crate::capabilities::failure(missing);
+    }
     let full = error
         .cause
         .is_some_and(|cause| cause.is(rustix::io::Errno::NOSPC));
@@ -47,6 +50,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::LogUnreadable
         | Kind::FileSystemRefused { .. }
         | Kind::Closed => FailureKind::Unavailable,
+        Kind::Unsupported(_) => FailureKind::Unsupported,
         Kind::Library => FailureKind::Failed,
     };
     let advice = match &error.kind {
@@ -64,6 +68,9 @@ pub fn dataset(error: DatasetError) -> Failure {
 /// A pool operation that failed.
 pub fn pool(error: PoolError) -> Failure {
     use PoolErrorKind as Kind;
+    if let Kind::Unsupported(missing) = error.kind {
+        return crate::capabilities::failure(missing);
+    }
     if let Some(failure) = crate::stale_legs::explain(&error) {
         return failure;
     }

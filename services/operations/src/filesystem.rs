@@ -21,6 +21,7 @@ use units::{SnapshotName, VolumeName};
 use super::datasets::Dataset;
 use super::in_use::Used;
 use super::{Context, directory_names, failures, key, rollback, volume};
+use crate::needs;
 
 /// The property that says who may use a file system.
 pub const SHARE: &str = "sharenfs";
@@ -251,7 +252,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
         properties: values,
         key,
     };
-    let created = context.pool.create_file_system(&spec);
+    let created = needs(context.pool.files())?.create_file_system(&spec);
     context.documents.changed(name.as_str());
     created.map_err(failures::dataset)?;
     parents.keep();
@@ -311,8 +312,7 @@ impl Shares {
 
 /// Datasets whose keys are missing.
 fn locked(context: &Context<'_>) -> Result<BTreeSet<String>, Failure> {
-    let keys = context.pool.encrypted_datasets();
-    let keys = keys.map_err(failures::dataset)?.into_iter();
+    let keys = crate::encrypted_datasets(context.pool)?.into_iter();
     let locked = keys.filter(|key| !key.loaded);
     Ok(locked.map(|key| key.dataset).collect())
 }
@@ -491,7 +491,7 @@ fn check(
     let begun = Instant::now();
     let snapshot = checked_snapshot(context, name)?;
     let mut faults = Vec::new();
-    let opened = context.pool.open_file_system((&snapshot).into(), true);
+    let opened = needs(context.pool.files())?.open_file_system((&snapshot).into(), true);
     let checked = opened.and_then(|opened| {
         opened.check(&mut |told| {
             match told {

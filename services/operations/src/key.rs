@@ -17,6 +17,7 @@ use super::datasets::Dataset;
 use super::documents::{All, Documents, document_failure};
 use super::{Context, failures};
 use crate::key_source;
+use crate::needs;
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: KeyRequest) -> Result<Answer, Failure> {
@@ -100,11 +101,12 @@ pub fn load_from(
     places: &[KeyLocation],
 ) -> Result<(), Vec<String>> {
     let name = Dataset::parse(&root.dataset).map_err(|failure| vec![failure.message])?;
+    let keys = pool.keys().map_err(|missing| vec![missing.to_string()])?;
     let mut wrong = Vec::new();
     for place in places {
         let tried = key_source::fetch(place)
             .map_err(|error| error.to_string())
-            .and_then(|material| match pool.load_key((&name).into(), &material) {
+            .and_then(|material| match keys.load_key((&name).into(), &material) {
                 Ok(()) => Ok(()),
                 // Somebody else was quicker.
                 Err(error) if error.kind == DatasetErrorKind::Exists => Ok(()),
@@ -123,8 +125,7 @@ pub fn load_from(
 
 /// The encryption root of a dataset.
 fn root_of(context: &Context<'_>, name: &VolumeName) -> Result<KeyInfo, Failure> {
-    let info = context
-        .pool
+    let info = needs(context.pool.keys())?
         .key_info(name.into())
         .map_err(failures::dataset)?;
     let Some(root) = info.root.clone() else {
@@ -133,16 +134,13 @@ fn root_of(context: &Context<'_>, name: &VolumeName) -> Result<KeyInfo, Failure>
     if info.is_root() {
         return Ok(info);
     }
-    let root = context.pool.key_info((&Dataset::parse(&root)?).into());
+    let root = needs(context.pool.keys())?.key_info((&Dataset::parse(&root)?).into());
     root.map_err(failures::dataset)
 }
 
 /// What has the key of `root`, itself included.
 fn sharing(context: &Context<'_>, root: &str) -> Result<Vec<String>, Failure> {
-    let all = context
-        .pool
-        .encrypted_datasets()
-        .map_err(failures::dataset)?;
+    let all = crate::encrypted_datasets(context.pool)?;
     let theirs = all
         .into_iter()
         .filter(|info| info.root.as_deref() == Some(root));
@@ -156,7 +154,7 @@ fn create(
 ) -> Result<Answer, Failure> {
     let key = new_key(desired)?;
     let properties: Vec<_> = own_property(desired).into_iter().collect();
-    let created = context.pool.create_key_parent(name, &key, &properties);
+    let created = needs(context.pool.keys())?.create_key_parent(name, &key, &properties);
     context.documents.changed(name.as_str());
     created.map_err(failures::dataset)?;
     Ok(Done::changed(format!(
@@ -180,7 +178,7 @@ fn load(
     match (key, location) {
         (Some(key), _) => {
             let name = Dataset::parse(dataset)?;
-            let loaded = context.pool.load_key((&name).into(), &material(key));
+            let loaded = needs(context.pool.keys())?.load_key((&name).into(), &material(key));
             loaded.map_err(failures::dataset)?;
         }
         (None, location) => {
@@ -212,10 +210,12 @@ fn missing(dataset: &str, wrong: &[String]) -> Failure {
 /// Where no server is that would do it.
 fn replay(context: &Context<'_>, root: &str) -> Result<(), Failure> {
     let theirs: BTreeSet<String> = sharing(context, root)?.into_iter().collect();
-    let waiting = context.pool.unreplayed_volumes();
-    for name in waiting.map_err(failures::dataset)? {
+    let Ok(logs) = context.pool.logs() else {
+        return Ok(());
+    };
+    for name in logs.unreplayed_volumes().map_err(failures::dataset)? {
         if theirs.contains(name.as_str()) {
-            context.pool.replay(&name).map_err(failures::dataset)?;
+            logs.replay(&name).map_err(failures::dataset)?;
         }
     }
     Ok(())
@@ -231,7 +231,7 @@ pub fn load_missing(
     all: &All,
     wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
 ) -> Result<(u64, Vec<NotLoaded>), Failure> {
-    let datasets = pool.encrypted_datasets().map_err(failures::dataset)?;
+    let datasets = crate::encrypted_datasets(pool)?;
     let (mut loaded, mut left) = (0, Vec::new());
     for root in datasets
         .iter()
@@ -310,7 +310,7 @@ fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
             ));
         }
     }
-    let unloaded = context.pool.unload_key((&Dataset::parse(dataset)?).into());
+    let unloaded = needs(context.pool.keys())?.unload_key((&Dataset::parse(dataset)?).into());
     unloaded.map_err(failures::dataset)?;
     // What is encrypted is not shown any more, not even the size.
     let theirs = theirs.iter().filter_map(|name| name.parse().ok());
@@ -326,8 +326,7 @@ fn change(
     name: &VolumeName,
     desired: &KeySettings,
 ) -> Result<Answer, Failure> {
-    let info = context
-        .pool
+    let info = needs(context.pool.keys())?
         .key_info(name.into())
         .map_err(failures::dataset)?;
     if info.is_locked() {
@@ -349,7 +348,7 @@ fn change(
         both.extend(old.unwrap_or_default());
         context.edit(name.as_str(), property(Some(encode_commands(&both))))?;
     }
-    let changed = context.pool.change_key(name.into(), &key);
+    let changed = needs(context.pool.keys())?.change_key(name.into(), &key);
     if changed.is_err() && before.is_some() {
         context.edit(name.as_str(), property(before))?;
     } else if changed.is_ok() || after.is_some() {
@@ -364,8 +363,7 @@ fn change(
 }
 
 fn inherit(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
-    let info = context
-        .pool
+    let info = needs(context.pool.keys())?
         .key_info(name.into())
         .map_err(failures::dataset)?;
     if info.root.is_some() && !info.is_root() {
@@ -374,8 +372,7 @@ fn inherit(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> 
             "{name} shares the key of {root} already"
         )));
     }
-    context
-        .pool
+    needs(context.pool.keys())?
         .inherit_key(name.into())
         .map_err(failures::dataset)?;
     let gone = vec![(KEY_COMMANDS_PROPERTY.to_owned(), None)];
@@ -389,15 +386,11 @@ fn status(context: &Context<'_>, name: Option<&VolumeName>) -> Result<Answer, Fa
     let all = context.all()?;
     let infos = match name {
         Some(name) => vec![
-            context
-                .pool
+            needs(context.pool.keys())?
                 .key_info(name.into())
                 .map_err(failures::dataset)?,
         ],
-        None => context
-            .pool
-            .encrypted_datasets()
-            .map_err(failures::dataset)?,
+        None => crate::encrypted_datasets(context.pool)?,
     };
     let view = |info: &KeyInfo| {
         let mut places: Vec<String> = Vec::new();

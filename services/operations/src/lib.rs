@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block_class;
+mod capabilities;
 mod chap;
 pub mod copies;
 mod datasets;
@@ -53,6 +54,8 @@ use file_system::FileSystem;
 use leg_door::{LegRequest, MemberRequest};
 use units::VolumeName;
 
+pub(crate) use capabilities::bookmarks;
+pub use capabilities::{demanded, encrypted_datasets, needs};
 pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use next_step::{suspended_step, tell_wait};
@@ -252,6 +255,7 @@ pub fn perform(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
+    capabilities::refuse(context.pool, &request)?;
     rights::refuse_own(&request)?;
     rights::refuse_to_serve_copies(context, &request)?;
     in_use::refuse(context, &request)?;

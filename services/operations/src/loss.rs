@@ -9,7 +9,7 @@ use control::{Answer, Failure, FailureKind};
 use engine::dataset::{DatasetInfo, DatasetKind, Snapshots};
 use units::{SnapshotName, VolumeName};
 
-use super::{Context, failures, transfer};
+use super::{Context, failures};
 
 /// Names in a sentence; the others are counted.
 const NAMED_MAX: usize = 8;
@@ -74,7 +74,7 @@ impl Loss {
             let Ok(name) = info.name.parse() else {
                 continue;
             };
-            let marks = context.pool.bookmarks(&name).map_err(transfer::failure)?;
+            let marks = crate::bookmarks(context.pool, &name)?;
             loss.bookmarks += marks.len();
             loss.names.extend(marks.into_iter().map(|mark| mark.name));
         }

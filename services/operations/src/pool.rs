@@ -21,6 +21,7 @@ use leg_door::{LegRequest, MemberRequest};
 use super::loss::Loss;
 use super::volume::chosen;
 use super::{Context, events, failures, legs, replace, scrub, status};
+use crate::needs;
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -136,7 +137,8 @@ pub fn perform(
             missing_devices_are_not_newer,
         }) => {
             let device = device.as_deref().map(text);
-            let goes_on = pool.go_on(device.as_deref(), missing_devices_are_not_newer);
+            let goes_on =
+                needs(pool.upkeep())?.go_on(device.as_deref(), missing_devices_are_not_newer);
             match goes_on.map_err(failures::pool)? {
                 GoesOn::AsItIs => {
                     let tried = retry_legs(context, device);
@@ -163,11 +165,11 @@ pub fn perform(
             if let Some(answer) = context.hooks.leg(&text(&existing), word) {
                 return answer;
             }
-            joined(pool.attach(&text(&existing), &new, overwrite))?;
+            joined(needs(pool.devices())?.attach(&text(&existing), &new, overwrite))?;
             Ok(Done::changed(attached(&text(&existing), &new)))
         }
         PoolRequest::Detach(Detach { device }) => {
-            done(pool.detach(&text(&device)))?;
+            done(needs(pool.devices())?.detach(&text(&device)))?;
             Ok(Done::changed(format!("detached {}", device.display())))
         }
         PoolRequest::Replace(Replace {
@@ -183,7 +185,7 @@ pub fn perform(
                 return answer;
             }
             let new = new.unwrap_or_else(|| old.clone());
-            joined(pool.replace(&text(&old), &new, overwrite))?;
+            joined(needs(pool.devices())?.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());
             Ok(Done::changed(format!(
                 "{new} takes the place of {old} as soon as it is resilvered"
@@ -222,11 +224,11 @@ pub fn perform(
             if let Some(answer) = context.hooks.leg(&text(&device), LegRequest::TakeBack) {
                 return answer;
             }
-            done(pool.online(&text(&device), false))?;
+            done(needs(pool.devices())?.online(&text(&device), false))?;
             Ok(Done::changed(format!("{} is used again", device.display())))
         }
         PoolRequest::Offline(Offline { device, temporary }) => {
-            done(pool.offline(&text(&device), temporary))?;
+            done(needs(pool.devices())?.offline(&text(&device), temporary))?;
             Ok(Done::changed(format!("{} is not used", device.display())))
         }
         PoolRequest::Events(Events { after }) => events::list(pool, after),
@@ -239,18 +241,18 @@ pub fn perform(
                 let status = pool.status().map_err(failures::pool)?;
                 refuse_mismatched(&status, &groups(&new))?;
             }
-            joined(pool.add(&groups(&new), overwrite))?;
+            joined(needs(pool.devices())?.add(&groups(&new), overwrite))?;
             Ok(Done::changed(format!("pool {name} is wider")))
         }
         PoolRequest::Remove(Remove { device }) => {
-            done(pool.remove(&text(&device)))?;
+            done(needs(pool.devices())?.remove(&text(&device)))?;
             let device = device.display();
             Ok(Done::changed(format!("{device} leaves the pool")))
         }
         PoolRequest::Get(Get { names }) => get(context, &names),
         PoolRequest::Status | PoolRequest::Iostat => unreachable!("answered from the pool's state"),
         PoolRequest::Set(Set { properties }) => {
-            done(pool.set_properties(&pairs(&properties)))?;
+            done(needs(pool.pool_properties())?.set_properties(&pairs(&properties)))?;
             let names: Vec<&str> = properties.keys().map(String::as_str).collect();
             Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
         }
@@ -364,7 +366,9 @@ fn done<T>(result: Result<T, PoolError>) -> Result<T, Failure> {
 }
 
 fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
-    let found = context.pool.properties().map_err(failures::pool)?;
+    let found = needs(context.pool.pool_properties())?
+        .properties()
+        .map_err(failures::pool)?;
     let all: BTreeMap<String, Property> = found
         .into_iter()
         .map(|property| {

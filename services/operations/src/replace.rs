@@ -12,6 +12,7 @@ use engine::pool::{
 
 use super::unused_disks::{self, UnusedDisk};
 use super::{Context, failures, status};
+use crate::needs;
 
 /// Pause between two looks at a replacement that is waited for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -66,13 +67,16 @@ pub fn perform(
             return Err(Failure::usage(what));
         };
         progress(&format!("{new} takes the place of {old}"));
-        let replaced = context.pool.replace(old, Path::new(new), options.overwrite);
+        let replaced =
+            needs(context.pool.devices())?.replace(old, Path::new(new), options.overwrite);
         replaced.map_err(refused)?;
     }
     wait(context, progress)?;
     let new = chosen.under_way.as_ref().or(chosen.new.as_ref());
     if let Some(new) = new {
-        context.pool.clear(Some(new)).map_err(failures::pool)?;
+        needs(context.pool.upkeep())?
+            .clear(Some(new))
+            .map_err(failures::pool)?;
     }
     let health = status::pool_status(context, None)?.health;
     Ok(Done::changed(format!(

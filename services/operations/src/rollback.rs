@@ -14,6 +14,7 @@ use units::{SnapshotName, VolumeName};
 use super::documents::no_volume;
 use super::loss::some_of;
 use super::{Context, directory_names, failures, filesystem, replicate, transfer, volume};
+use crate::needs;
 
 /// What a server did to exchange the contents of a volume that it serves.
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +140,9 @@ fn files(
 
 fn take_back(context: &Context<'_>, to: &SnapshotName, newer: &Newer) -> Result<(), Failure> {
     // A log that waits would otherwise be replayed over the old contents.
-    let replayed = context.pool.replay(&to.volume());
-    replayed.map_err(failures::dataset)?;
+    if let Ok(logs) = context.pool.logs() {
+        logs.replay(&to.volume()).map_err(failures::dataset)?;
+    }
     newer.destroy(context)?;
     context.pool.rollback(to).map_err(failures::dataset)
 }
@@ -227,7 +229,7 @@ impl Newer {
             destroyed.map_err(failures::dataset)?;
         }
         for mark in &self.bookmarks {
-            let destroyed = context.pool.destroy_bookmark(mark);
+            let destroyed = needs(context.pool.sending())?.destroy_bookmark(mark);
             destroyed.map_err(transfer::failure)?;
         }
         Ok(())
@@ -258,8 +260,7 @@ fn newer(
     let parsed = newer
         .into_iter()
         .map(|info| info.name.parse().map_err(|_| unnameable(&info.name)));
-    let bookmarks = context.pool.bookmarks(&to.volume());
-    let mut bookmarks = bookmarks.map_err(transfer::failure)?;
+    let mut bookmarks = crate::bookmarks(context.pool, &to.volume())?;
     bookmarks.retain(|mark| mark.creation_txg > target.creation_txg);
     Ok(Newer {
         snapshots: parsed.collect::<Result<_, _>>()?,

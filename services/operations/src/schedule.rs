@@ -419,11 +419,9 @@ fn has_changed(
 /// Whether nothing was written to `volume` since its newest snapshot. What only a log holds
 /// counts as written.
 fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Failure> {
-    if context
-        .pool
-        .is_unreplayed(volume)
-        .map_err(failures::dataset)?
-    {
+    let logs = context.pool.logs();
+    let waits = logs.map_or(Ok(false), |logs| logs.is_unreplayed(volume));
+    if waits.map_err(failures::dataset)? {
         return Ok(false);
     }
     let own = context.pool.dataset_properties(volume.into());

@@ -15,6 +15,7 @@ use super::events::News;
 use super::schedule::now_s;
 use super::status::{scan, word_of};
 use super::{Context, failures};
+use crate::needs;
 
 /// Pause between two looks at a scan that is waited for.
 const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -107,7 +108,7 @@ fn await_resilver(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Resu
 }
 
 fn command_scrub(pool: &dyn Pool, command: ScrubCommand, done: String) -> Result<Answer, Failure> {
-    match pool.scrub(command) {
+    match needs(pool.upkeep())?.scrub(command) {
         Ok(()) => Ok(Done::changed(done)),
         Err(PoolError {
             kind: PoolErrorKind::NothingToDo { why },
@@ -235,8 +236,7 @@ pub fn obey(
     }
     memory.is_told = false;
     memory.begun_s = Some(now_s);
-    context
-        .pool
+    needs(context.pool.upkeep())?
         .scrub(ScrubCommand::Start)
         .map_err(failures::pool)?;
     let message = format!("the scheduled scrub ({}) begins", document.when);

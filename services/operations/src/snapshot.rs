@@ -160,13 +160,16 @@ fn snapshot_of(volume: &str, tag: &str) -> Result<SnapshotName, Failure> {
 /// After a crash a volume lacks what only its intent log holds until it is opened, and a
 /// snapshot would lack it for ever.
 pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
+    let Ok(logs) = context.pool.logs() else {
+        return Ok(());
+    };
     let volumes: BTreeSet<VolumeName> = names.iter().map(SnapshotName::volume).collect();
     for name in &volumes {
-        match context.pool.is_unreplayed(name) {
+        match logs.is_unreplayed(name) {
             // Making the snapshot tells what is wrong.
             Err(_) | Ok(false) => {}
             Ok(true) if context.hooks.open(name)? => {}
-            Ok(true) => context.pool.replay(name).map_err(failures::dataset)?,
+            Ok(true) => logs.replay(name).map_err(failures::dataset)?,
         }
     }
     Ok(())

@@ -134,7 +134,9 @@ fn damaged(pool: &dyn Pool, status: &engine::pool::PoolStatus) -> Vec<DamageView
     if status.damaged == 0 || status.suspended.is_some() {
         return Vec::new();
     }
-    let found = pool.damage().unwrap_or_else(|error| {
+    let upkeep = pool.upkeep();
+    let found = upkeep.map_or(Ok(Vec::new()), |upkeep| upkeep.damage());
+    let found = found.unwrap_or_else(|error| {
         tracing::debug!(%error, "what is damaged was not found out");
         Vec::new()
     });

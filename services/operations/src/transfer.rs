@@ -22,6 +22,7 @@ use units::VolumeName;
 
 use super::documents::{Documents, Edits, export_document, new_identity};
 use super::{Context, directory_names, failures, filesystem, volume};
+use crate::needs;
 use crate::stream::{Meter, Stream};
 
 /// What stands before the names of our own properties that came with a volume from elsewhere: kept,
@@ -54,14 +55,14 @@ pub fn perform(
         TransferRequest::Receive(request) => receive(context, &request, with(data)?, progress),
         TransferRequest::Interrupted(Interrupted { volume }) => interrupted(context, &volume),
         TransferRequest::Abort(Abort { volume }) => {
-            let aborted = context.pool.abort_receive(&volume);
+            let aborted = needs(context.pool.receiving())?.abort_receive(&volume);
             context.documents.changed(volume.as_str());
             aborted.map_err(failure)?;
             let message = format!("forgot the interrupted receive of {volume}");
             Ok(control::answer::Done::changed(message))
         }
         TransferRequest::Bookmark(Bookmark { snapshot, mark }) => {
-            let made = context.pool.create_bookmark(&snapshot, &mark);
+            let made = needs(context.pool.sending())?.create_bookmark(&snapshot, &mark);
             made.map_err(failure)?;
             let message = format!("created bookmark {}#{mark}", snapshot.volume());
             Ok(control::answer::Done::changed(message))
@@ -73,8 +74,12 @@ pub fn perform(
 fn spec_of(context: &Context<'_>, what: &SendWhat) -> Result<(SendSpec, u64), Failure> {
     match what {
         SendWhat::Rest { token } => {
-            let token = context.pool.parse_token(token).map_err(failure)?;
-            let spec = context.pool.resumed_send(&token).map_err(failure)?;
+            let token = needs(context.pool.sending())?
+                .parse_token(token)
+                .map_err(failure)?;
+            let spec = needs(context.pool.sending())?
+                .resumed_send(&token)
+                .map_err(failure)?;
             Ok((spec, token.bytes))
         }
         SendWhat::Snapshot {
@@ -114,7 +119,9 @@ fn spec_of(context: &Context<'_>, what: &SendWhat) -> Result<(SendSpec, u64), Fa
 
 fn estimate(context: &Context<'_>, request: &Send) -> Result<Answer, Failure> {
     let (spec, before) = spec_of(context, &request.what)?;
-    let bytes = context.pool.send_estimate(&spec).map_err(failure)?;
+    let bytes = needs(context.pool.sending())?
+        .send_estimate(&spec)
+        .map_err(failure)?;
     Ok(Answer::Transfer(TransferView {
         snapshots: vec![spec.snapshot.to_string()],
         bytes: bytes.saturating_sub(before),
@@ -138,12 +145,16 @@ fn send(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     let (spec, before) = spec_of(context, &request.what)?;
-    let total = context.pool.send_estimate(&spec).map_err(failure)?;
+    let total = needs(context.pool.sending())?
+        .send_estimate(&spec)
+        .map_err(failure)?;
     let descriptor = data.descriptor.try_clone().map_err(no_descriptor)?;
     let stop = || reason_to_stop(context, &data);
     let meter = Meter::new(progress, Some(total), before);
     let mut stream = Stream::new(descriptor, meter, &stop);
-    let bytes = context.pool.send(&spec, &mut stream).map_err(failure)?;
+    let bytes = needs(context.pool.sending())?
+        .send(&spec, &mut stream)
+        .map_err(failure)?;
     Ok(Answer::Transfer(TransferView {
         snapshots: vec![spec.snapshot.to_string()],
         bytes,
@@ -207,7 +218,7 @@ pub fn receive_from(
         initial.extend(own.map(|(name, text)| (name, Value::Text(text))));
         initial
     };
-    let received = context.pool.receive(&spec, &initial, source);
+    let received = needs(context.pool.receiving())?.receive(&spec, &initial, source);
     let _alone = context.hooks.alone();
     context.documents.changed(request.volume.as_str());
     let received = received.map_err(|error| with_token(context, request, error))?;
@@ -223,7 +234,10 @@ pub fn receive_from(
 fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
     directory_names::refuse_taken(context, name)?;
-    let is_new = match context.pool.interrupted(name).map_err(failure)? {
+    let is_new = match needs(context.pool.receiving())?
+        .interrupted(name)
+        .map_err(failure)?
+    {
         Some(left) => left.is_partial,
         None => match context.pool.dataset(name.into()) {
             Ok(_) => false,
@@ -246,12 +260,10 @@ fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
             .advise("unmap or unexport it first, or receive into another volume"));
     }
     drop(context.close(name));
-    if context
-        .pool
-        .is_unreplayed(name)
-        .map_err(failures::dataset)?
-    {
-        context.pool.replay(name).map_err(failures::dataset)?;
+    if let Ok(logs) = context.pool.logs() {
+        if logs.is_unreplayed(name).map_err(failures::dataset)? {
+            logs.replay(name).map_err(failures::dataset)?;
+        }
     }
     Ok(false)
 }
@@ -314,8 +326,9 @@ pub fn replace_properties(
 /// A failure, with the token to go on with if there is one.
 fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) -> Failure {
     let failure = failure(error);
-    let left = context.pool.interrupted(&request.volume);
-    match left.ok().flatten().and_then(|left| left.token) {
+    let receiving = context.pool.receiving().ok();
+    let left = receiving.and_then(|receiving| receiving.interrupted(&request.volume).ok());
+    match left.flatten().and_then(|left| left.token) {
         Some(_) if failure.advice.is_none() => failure.advise(format!(
             "go on with `bulkhead snapshot send --resume TOKEN`; `bulkhead snapshot receive {} \
              --token` prints it",
@@ -326,7 +339,9 @@ fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) ->
 }
 
 fn interrupted(context: &Context<'_>, volume: &VolumeName) -> Result<Answer, Failure> {
-    let left = context.pool.interrupted(volume).map_err(failure)?;
+    let left = needs(context.pool.receiving())?
+        .interrupted(volume)
+        .map_err(failure)?;
     Ok(Answer::Interrupted(match left {
         Some(left) => InterruptedView {
             volume: volume.to_string(),

@@ -25,6 +25,7 @@ use super::documents::{All, Documents, export_document, new_identity, no_volume}
 use super::in_use::Used;
 use super::loss::{self, Loss};
 use super::{Context, directory_names, failures, filesystem, key, rights, rollback};
+use crate::needs;
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
@@ -131,7 +132,9 @@ pub fn promote(
     if keep_rights {
         rights::refuse_other_owner(context, name, &origin)?;
     }
-    context.pool.promote(name).map_err(failures::dataset)?;
+    needs(context.pool.promotion())?
+        .promote(name)
+        .map_err(failures::dataset)?;
     Ok(Done::changed(format!(
         "{name} depends on no other volume now"
     )))
@@ -140,7 +143,7 @@ pub fn promote(
 fn discard_log(context: &Context<'_>, request: &DiscardLog) -> Result<Answer, Failure> {
     let DiscardLog { name, preview } = request;
     if preview.is_wanted() {
-        let waits = match context.pool.is_unreplayed(name) {
+        let waits = match needs(context.pool.logs())?.is_unreplayed(name) {
             // One that cannot be read is what this is for.
             Err(error) if error.kind == DatasetErrorKind::LogUnreadable => Ok(true),
             other => other.map_err(failures::dataset),
@@ -157,7 +160,7 @@ fn discard_log(context: &Context<'_>, request: &DiscardLog) -> Result<Answer, Fa
             }
         };
     }
-    let discarded = context.pool.discard_log(name);
+    let discarded = needs(context.pool.logs())?.discard_log(name);
     match discarded.map_err(failures::dataset)? {
         true => Ok(Done::changed(format!(
             "discarded the intent log of {name}: its last acknowledged writes are lost"

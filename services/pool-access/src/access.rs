@@ -511,7 +511,9 @@ fn create_unnoted(
             None => failure,
         }
     })?;
-    pool.complete_root().map_err(operations::dataset_failure)?;
+    if let Ok(files) = pool.files() {
+        files.complete_root().map_err(operations::dataset_failure)?;
+    }
     open::export(pool)?;
     match (legs, bootstrap) {
         (Some(legs), Some(bootstrap)) => {

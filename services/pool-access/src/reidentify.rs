@@ -128,13 +128,15 @@ fn word(candidate: &Candidate) -> Word {
 }
 
 fn change(pool: &dyn Pool, common: &Common) -> Result<usize, Failure> {
+    let devices = operations::needs(pool.devices())?;
     let status = pool.status().map_err(operations::pool_failure)?;
     for device in absent(&status.devices) {
         // The other sides of a mirror stay the original's.
-        pool.detach(&device.guid.to_string())
+        devices
+            .detach(&device.guid.to_string())
             .map_err(operations::pool_failure)?;
     }
-    pool.change_number().map_err(|error| {
+    devices.change_number().map_err(|error| {
         let lacks = error.kind == PoolErrorKind::NoReplicas;
         let failure = operations::pool_failure(error);
         match lacks {

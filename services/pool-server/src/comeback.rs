@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use control::answer::{DeviceView, PoolStatus};
-use engine::pool::DeviceState;
+use engine::pool::{DeviceState, PoolError};
 use operations::events::News;
 use pool_access::engines::probe;
 
@@ -219,7 +219,11 @@ fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
     if !is_failed(pool.status().ok()?.find(device)?.state) {
         return Some(Outcome::Silent);
     }
-    if let Err(error) = pool.clear(Some(device)) {
+    let cleared = pool
+        .upkeep()
+        .map_err(PoolError::from)
+        .and_then(|upkeep| upkeep.clear(Some(device)));
+    if let Err(error) = cleared {
         tracing::warn!(device, %error, "a device that responds again cannot be brought back");
         return Some(Outcome::Fails);
     }

@@ -188,7 +188,7 @@ fn store(core: &Core, value: &str) -> bool {
     };
     let root = pool.name().to_string();
     // The next owner reads the labels before it opens the pool. Written together with the property.
-    if let Err(error) = pool.note_in_labels(value) {
+    if let Err(error) = pool.leave_note(value) {
         tracing::debug!(%error, "connected clients cannot be stored in the labels");
     }
     let values = [(PROPERTY.to_owned(), Value::Text(value.to_owned()))];

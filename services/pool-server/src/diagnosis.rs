@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use control::answer::{DeviceView, PoolStatus};
-use engine::pool::PoolErrorKind;
+use engine::pool::{PoolError, PoolErrorKind};
 use operations::events::News;
 
 use super::journal::Journal;
@@ -169,7 +169,11 @@ fn do_without(pool: &SharedPool, device: &str) -> Outcome {
     let Some(pool) = pool.get() else {
         return Outcome::Unknown;
     };
-    match pool.fault(device) {
+    let faulted = pool
+        .devices()
+        .map_err(PoolError::from)
+        .and_then(|devices| devices.fault(device));
+    match faulted {
         Ok(()) => Outcome::Faulted,
         Err(error) if matches!(error.kind, PoolErrorKind::NoReplicas) => Outcome::Needed,
         Err(error) => {

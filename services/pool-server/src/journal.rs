@@ -137,7 +137,10 @@ impl Journal {
 
     fn run(&self, pool: &SharedPool) {
         let Some(open) = pool.get() else { return };
-        let earlier = events::read(&*open);
+        let earlier = match open.history() {
+            Ok(_) => events::read(&*open),
+            Err(_) => Ok(Vec::new()),
+        };
         drop(open);
         match earlier {
             Ok(earlier) => {
@@ -154,8 +157,11 @@ impl Journal {
         self.lock().is_history_known = true;
         while let Some(event) = self.next() {
             let Some(open) = pool.get() else { return };
-            if let Err(error) = open.add_to_history(&events::record(&event)) {
-                tracing::warn!(%error, "cannot store an event in the pool");
+            // Without a history only this server has its events.
+            if let Ok(history) = open.history() {
+                if let Err(error) = history.add_to_history(&events::record(&event)) {
+                    tracing::warn!(%error, "cannot store an event in the pool");
+                }
             }
             drop(open);
             let mut state = self.lock();

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use engine::Pool;
+use engine::dataset::DatasetError;
 use operations::events::News;
 use units::VolumeName;
 
@@ -40,7 +42,7 @@ pub fn start(core: &Arc<Core>, is_awaited: bool) -> std::io::Result<()> {
 /// Replays all logs. Returns the volumes that failed.
 fn run(core: &Core) -> BTreeSet<VolumeName> {
     let found = match core.pool.get() {
-        Some(pool) => pool.unreplayed_volumes(),
+        Some(pool) => unreplayed(&*pool),
         None => return BTreeSet::new(),
     };
     let waiting = found.unwrap_or_else(|error| {
@@ -111,7 +113,7 @@ fn begin_logs(core: &Core) {
 
 /// A volume that cannot be opened now is left to its first use.
 fn begin_log(core: &Core, name: &VolumeName) {
-    if core.is_going() || is_locked(core, name) {
+    if core.is_going() || core.pool.get().is_some_and(|pool| is_locked(&*pool, name)) {
         return;
     }
     let volumes = &core.serving.volumes;
@@ -126,17 +128,22 @@ fn begin_log(core: &Core, name: &VolumeName) {
     }
 }
 
+/// The volumes whose logs wait.
+fn unreplayed(pool: &dyn Pool) -> Result<Vec<VolumeName>, DatasetError> {
+    let logs = pool.logs();
+    logs.map_or(Ok(Vec::new()), |logs| logs.unreplayed_volumes())
+}
+
 /// Whether its key is missing.
-fn is_locked(core: &Core, name: &VolumeName) -> bool {
-    let locked =
-        |pool: &dyn engine::Pool| pool.key_info(name.into()).is_ok_and(|key| key.is_locked());
-    core.pool.get().is_some_and(|pool| locked(&*pool))
+fn is_locked(pool: &dyn Pool, name: &VolumeName) -> bool {
+    let keys = pool.keys();
+    keys.is_ok_and(|keys| keys.key_info(name.into()).is_ok_and(|key| key.is_locked()))
 }
 
 /// Replays one log. Returns false only if the log is still pending because the volume cannot be opened.
 fn replay(core: &Core, name: &VolumeName) -> bool {
     // A locked volume is replayed after its key is loaded.
-    if core.is_going() || is_locked(core, name) {
+    if core.is_going() || core.pool.get().is_some_and(|pool| is_locked(&*pool, name)) {
         tracing::debug!(pool = %core.name, volume = %name, "replay skipped: shutdown, or no key");
         return true;
     }
@@ -147,7 +154,10 @@ fn replay(core: &Core, name: &VolumeName) -> bool {
         Err(failure) => tracing::error!(volume = %name, %failure, "replay an intent log"),
     }
     // A volume that was destroyed concurrently has no log.
-    let waits = |pool: &dyn engine::Pool| pool.is_unreplayed(name).unwrap_or(false);
+    let waits = |pool: &dyn Pool| {
+        let logs = pool.logs();
+        logs.is_ok_and(|logs| logs.is_unreplayed(name).unwrap_or(false))
+    };
     replayed.is_ok() || !core.pool.get().is_some_and(|pool| waits(&*pool))
 }
 
@@ -155,18 +165,16 @@ impl Core {
     /// Replays the logs of volumes with newly loaded keys, and serves the volumes. The caller holds the lock of
     /// changes.
     pub(super) fn serve_unlocked(&self) -> Result<(), control::Failure> {
-        let waiting = self.pool.require()?.unreplayed_volumes();
+        let waiting = unreplayed(&*self.pool.require()?);
         for name in waiting.map_err(operations::dataset_failure)? {
             let pool = self.pool.require()?;
-            if pool
-                .key_info((&name).into())
-                .is_ok_and(|key| key.is_locked())
-            {
+            if is_locked(&*pool, &name) {
                 continue;
             }
             tracing::debug!(pool = %self.name, volume = %name, "key loaded: replaying its intent log");
             if !self.serving.volumes.open(&name)? {
-                pool.replay(&name).map_err(operations::dataset_failure)?;
+                let logs = operations::needs(pool.logs())?;
+                logs.replay(&name).map_err(operations::dataset_failure)?;
             }
         }
         self.serving.reconcile()
@@ -183,6 +191,7 @@ impl Core {
             return Ok(());
         }
         let pool = self.pool.require()?;
-        pool.replay(name).map_err(operations::dataset_failure)
+        let logs = operations::needs(pool.logs())?;
+        logs.replay(name).map_err(operations::dataset_failure)
     }
 }

@@ -216,8 +216,7 @@ impl Serving {
         wanted: &BTreeSet<&VolumeName>,
     ) -> Result<BTreeMap<VolumeName, String>, Failure> {
         let pool = self.pool.require()?;
-        let encrypted = pool.encrypted_datasets();
-        let locked = encrypted.map_err(operations::dataset_failure)?.into_iter();
+        let locked = operations::encrypted_datasets(&*pool)?.into_iter();
         let locked = locked
             .filter(engine::keys::KeyInfo::is_locked)
             .filter_map(|info| {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use control::answer::{DeviceView, PoolStatus};
 use engine::Pool;
+use engine::pool::PoolError;
 use operations::events::News;
 
 use super::journal::Journal;
@@ -38,7 +39,10 @@ impl Spares {
             // With any result: not again at once.
             self.due.insert(device.to_owned(), now + AGAIN_AFTER);
             let Some(spare) = spares.next() else { return };
-            let news = match pool.replace(device, Path::new(spare), false) {
+            let devices = pool.devices().map_err(PoolError::from);
+            let replaced =
+                devices.and_then(|devices| devices.replace(device, Path::new(spare), false));
+            let news = match replaced {
                 Ok(()) => News {
                     kind: "spare",
                     device: Some(device.to_owned()),

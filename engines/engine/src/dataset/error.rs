@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 
+use crate::capabilities::Unsupported;
 use crate::error::SystemError;
 
 /// What a caller matches on when a dataset operation fails.
@@ -166,6 +167,9 @@ pub enum DatasetErrorKind {
     /// The volume was closed meanwhile.
     #[error("it was closed meanwhile")]
     Closed,
+    /// The engine has no such capability.
+    #[error("{0}")]
+    Unsupported(Unsupported),
     /// Anything else.
     #[error("the ZFS library failed")]
     Library,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::ImportOptions;
 use super::copies::Conflict;
 use super::legs::{Doubt, Legs, Verdict};
+use crate::capabilities::Unsupported;
 use crate::error::{SystemError, errno};
 
 /// What a caller matches on when a pool operation fails. The text says what to do.
@@ -237,6 +238,9 @@ pub enum PoolErrorKind {
         /// In words.
         why: String,
     },
+    /// The engine has no such capability.
+    #[error("{0}")]
+    Unsupported(Unsupported),
     /// Anything else.
     #[error("the ZFS library failed")]
     Library,

@@ -36,7 +36,7 @@ pub struct Candidate {
     /// Features without which software cannot even read it, by their short names. Those that only
     /// writing needs are inside the pool, not in its labels.
     pub features_for_read: Vec<String>,
-    /// What its last owner left in the labels for the next, by [`note_in_labels`](crate::Ownership::note_in_labels).
+    /// What its last owner left in the labels for the next, by [`leave_note`](crate::Ownership::leave_note).
     #[serde(skip)]
     pub note: Option<String>,
     /// Why it is unclear which devices are its own; an import is refused until somebody chooses.

@@ -6,12 +6,12 @@ use block_device::WaitMode;
 use engine::dataset::{Depth, PropertySource, Value};
 use units::ByteCount;
 
-use super::{Bench, MIB, any, snapshot, sparse, volume};
+use super::{Bench, MIB, any, has, snapshot, sparse, volume};
 
 pub fn the_tree(bench: &mut Bench<'_>) {
     let name = |rest: &str| format!("the_tree{rest}");
     let v = |rest: &str| volume(&name(rest));
-    let parents = bench.pool().create_parents(&v("/a/b/v"));
+    let parents = has(bench.pool().files()).create_parents(&v("/a/b/v"));
     bench.done("parents", parents);
     for at in ["/a/b/v", "/a/b/v", "/x/v", "/a/b/v/w", "/other"] {
         let made = bench.pool().create_volume(&sparse(&name(at)));
@@ -19,7 +19,7 @@ pub fn the_tree(bench: &mut Bench<'_>) {
     }
     let elsewhere = bench.pool().create_volume(&sparse("elsewhere/v"));
     bench.done("create in another pool", elsewhere);
-    let under = bench.pool().create_parents(&v("/other/x/y"));
+    let under = has(bench.pool().files()).create_parents(&v("/other/x/y"));
     bench.done("parents below a volume", under);
     for (from, to) in [
         ("/a", "/a/b/c"),
@@ -56,7 +56,7 @@ pub fn the_tree(bench: &mut Bench<'_>) {
     }
     bench.list("what is left");
     let long = format!("the_tree/{}", "l".repeat(200));
-    let made = bench.pool().create_parents(&volume(&format!("{long}/v")));
+    let made = has(bench.pool().files()).create_parents(&volume(&format!("{long}/v")));
     bench.done("a long name", made);
     let moved = bench.pool().rename(
         &volume(&long),
@@ -98,7 +98,7 @@ pub fn volumes_and_their_sizes(bench: &mut Bench<'_>) {
             .resize_volume(&volume(&name(at)), ByteCount(size));
         bench.done(&format!("resize {at} to {size}"), resized);
     }
-    let parents = bench.pool().create_parents(&volume(&name("/dir/x")));
+    let parents = has(bench.pool().files()).create_parents(&volume(&name("/dir/x")));
     bench.done("a file system", parents);
     let resized = bench
         .pool()
@@ -130,7 +130,7 @@ const TRIED: [(&str, &str); 17] = [
 pub fn properties_and_where_they_come_from(bench: &mut Bench<'_>) {
     let name = |rest: &str| format!("properties_and_where_they_come_from{rest}");
     let (dir, v) = (name("/dir"), name("/dir/v"));
-    let parents = bench.pool().create_parents(&volume(&v));
+    let parents = has(bench.pool().files()).create_parents(&volume(&v));
     bench.done("a parent", parents);
     let made = bench.pool().create_volume(&sparse(&v));
     bench.done("a volume", made);
@@ -361,23 +361,23 @@ pub fn promotions(bench: &mut Bench<'_>) {
         let cloned = bench.pool().clone_snapshot(&s(from), &v(to), &[]);
         bench.done(&format!("clone {to}"), cloned);
     }
-    let mark = bench.pool().create_bookmark(&s("/a@1"), "mark");
+    let mark = has(bench.pool().sending()).create_bookmark(&s("/a@1"), "mark");
     bench.done("a bookmark", mark);
     for at in ["/a", "/none"] {
-        let promoted = bench.pool().promote(&v(at));
+        let promoted = has(bench.pool().promotion()).promote(&v(at));
         bench.done(&format!("promote {at}"), promoted);
     }
     let taken = bench.pool().snapshot(&[s("/clone@1")]);
     bench.done("a snapshot of that name", taken);
-    let promoted = bench.pool().promote(&v("/clone"));
+    let promoted = has(bench.pool().promotion()).promote(&v("/clone"));
     bench.done("promote in conflict", promoted);
     let gone = bench.pool().destroy_snapshots(&[s("/clone@1")]);
     bench.done("without it", gone);
-    let promoted = bench.pool().promote(&v("/clone"));
+    let promoted = has(bench.pool().promotion()).promote(&v("/clone"));
     bench.done("promote", promoted);
     bench.list("promoted");
     for of in ["/a", "/clone"] {
-        let marks = bench.pool().bookmarks(&v(of));
+        let marks = has(bench.pool().sending()).bookmarks(&v(of));
         let marks = marks.map(|marks| {
             marks
                 .iter()
@@ -386,9 +386,9 @@ pub fn promotions(bench: &mut Bench<'_>) {
         });
         bench.tell(&format!("bookmarks of {of}"), marks);
     }
-    let promoted = bench.pool().promote(&v("/other"));
+    let promoted = has(bench.pool().promotion()).promote(&v("/other"));
     bench.done("promote the other", promoted);
-    let promoted = bench.pool().promote(&v("/a"));
+    let promoted = has(bench.pool().promotion()).promote(&v("/a"));
     bench.done("promote it back", promoted);
     bench.list("promoted again");
     for at in ["/a", "/clone", "/other"] {
@@ -418,7 +418,7 @@ pub fn taking_back(bench: &mut Bench<'_>) {
     bench.done("snapshot", taken);
     let back = bench.pool().rollback(&s("/a@1"));
     bench.done("back beyond the newest", back);
-    let mark = bench.pool().create_bookmark(&s("/a@2"), "two");
+    let mark = has(bench.pool().sending()).create_bookmark(&s("/a@2"), "two");
     bench.done("bookmark", mark);
     let gone = bench.pool().destroy_snapshots(&[s("/a@2")]);
     bench.done("destroy the newest", gone);
@@ -432,12 +432,11 @@ pub fn taking_back(bench: &mut Bench<'_>) {
     };
     let back = bench.pool().rollback(&s("/a@1"));
     bench.done("back while it is open", back);
-    let marks = bench
-        .pool()
+    let marks = has(bench.pool().sending())
         .bookmarks(&volume(&name("/a")))
         .expect("its bookmarks");
     for mark in marks {
-        let gone = bench.pool().destroy_bookmark(&mark);
+        let gone = has(bench.pool().sending()).destroy_bookmark(&mark);
         bench.done("destroy the bookmark", gone);
     }
     opened
@@ -472,7 +471,7 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     bench.done("open it twice", twice);
     let missing = bench.pool().open_volume(&v("/none"), Default::default());
     bench.done("open none", missing);
-    let parents = bench.pool().create_parents(&v("/dir/x"));
+    let parents = has(bench.pool().files()).create_parents(&v("/dir/x"));
     bench.done("a file system", parents);
     let dir = bench.pool().open_volume(&v("/dir"), Default::default());
     bench.done("open a file system", dir);
@@ -504,14 +503,14 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     );
     let resized = opened.resize(8 * MIB);
     bench.done("resize after its end", resized);
-    let waits = bench.pool().unreplayed_volumes();
+    let waits = has(bench.pool().logs()).unreplayed_volumes();
     bench.tell("logs that wait", waits);
     for at in ["/moved", "/none"] {
-        let waits = bench.pool().is_unreplayed(&v(at));
+        let waits = has(bench.pool().logs()).is_unreplayed(&v(at));
         bench.tell(&format!("whether that of {at} waits"), waits);
-        let replayed = bench.pool().replay(&v(at));
+        let replayed = has(bench.pool().logs()).replay(&v(at));
         bench.tell(&format!("replay {at}"), replayed);
-        let discarded = bench.pool().discard_log(&v(at));
+        let discarded = has(bench.pool().logs()).discard_log(&v(at));
         bench.tell(&format!("discard {at}"), discarded);
     }
     bench.list("all");

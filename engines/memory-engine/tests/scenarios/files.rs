@@ -3,7 +3,7 @@
 use engine::dataset::{FileSystemSpec, Value};
 use file_system::{Identity, Make, SetAttributes};
 
-use super::{Bench, any, snapshot, volume};
+use super::{Bench, any, has, snapshot, volume};
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -13,7 +13,7 @@ const ROOT: Identity = Identity {
 
 /// Names in the root directory of a file system, with its owner, group and mode.
 fn look(bench: &mut Bench<'_>, step: &str, name: &str) {
-    let opened = bench.pool().open_file_system(any(name), false);
+    let opened = has(bench.pool().files()).open_file_system(any(name), false);
     let Some(opened) = bench.done(step, opened) else {
         return;
     };
@@ -30,7 +30,7 @@ fn look(bench: &mut Bench<'_>, step: &str, name: &str) {
 }
 
 fn add(bench: &Bench<'_>, name: &str, file: &str) {
-    let opened = bench.pool().open_file_system(any(name), false);
+    let opened = has(bench.pool().files()).open_file_system(any(name), false);
     let opened = opened.expect("open");
     let files = opened.files();
     let (root, none) = (files.root(), SetAttributes::default());
@@ -81,7 +81,7 @@ pub fn file_systems(bench: &mut Bench<'_>) {
             },
         ),
     ] {
-        let made = bench.pool().create_file_system(&spec);
+        let made = has(bench.pool().files()).create_file_system(&spec);
         bench.done(step, made);
     }
     look(bench, "a plain one", &name("/a"));
@@ -127,7 +127,7 @@ pub fn file_systems(bench: &mut Bench<'_>) {
     let back = bench.pool().rollback(&snapshot(&name("/a@s")));
     bench.done("roll back", back);
     look(bench, "as it was", &name("/a"));
-    let opened = bench.pool().open_file_system(any(&name("/a")), false);
+    let opened = has(bench.pool().files()).open_file_system(any(&name("/a")), false);
     let back = bench.pool().rollback(&snapshot(&name("/a@s")));
     bench.done("roll back one that is open", back);
     drop(opened);

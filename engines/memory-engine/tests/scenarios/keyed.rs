@@ -4,7 +4,7 @@ use engine::dataset::Depth;
 use engine::keys::{KeyFormat, KeyInfo, KeyMaterial, NewKey};
 use zeroize::Zeroizing;
 
-use super::{Bench, any, snapshot, sparse, volume};
+use super::{Bench, any, has, snapshot, sparse, volume};
 
 fn material(byte: u8) -> KeyMaterial {
     KeyMaterial::new(Zeroizing::new(vec![byte; 32]))
@@ -28,7 +28,7 @@ fn shown(info: &KeyInfo) -> String {
 }
 
 fn list(bench: &mut Bench<'_>, step: &str) {
-    let all = bench.pool().encrypted_datasets();
+    let all = has(bench.pool().keys()).encrypted_datasets();
     let mut all = all.map(|all| all.iter().map(shown).collect::<Vec<_>>());
     if let Ok(all) = all.as_mut() {
         all.sort();
@@ -39,12 +39,13 @@ fn list(bench: &mut Bench<'_>, step: &str) {
 pub fn keys(bench: &mut Bench<'_>) {
     let name = |rest: &str| format!("keys{rest}");
     let v = |rest: &str| volume(&name(rest));
-    let made =
-        bench
-            .pool()
-            .create_key_parent(&v("/p"), &key(1), &[("user:a".to_owned(), "b".to_owned())]);
+    let made = has(bench.pool().keys()).create_key_parent(
+        &v("/p"),
+        &key(1),
+        &[("user:a".to_owned(), "b".to_owned())],
+    );
     bench.done("a parent", made);
-    let again = bench.pool().create_key_parent(&v("/p"), &key(1), &[]);
+    let again = has(bench.pool().keys()).create_key_parent(&v("/p"), &key(1), &[]);
     bench.done("again", again);
     let mut own = sparse(&name("/p/own"));
     own.key = Some(key(2));
@@ -64,7 +65,7 @@ pub fn keys(bench: &mut Bench<'_>) {
     }
     list(bench, "keys");
     for of in ["/plain", "/none", "/p/v"] {
-        let info = bench.pool().key_info(any(&name(of)));
+        let info = has(bench.pool().keys()).key_info(any(&name(of)));
         let info = info.map(|info| shown(&info));
         bench.tell(&format!("key of {of}"), info);
     }
@@ -75,24 +76,24 @@ pub fn keys(bench: &mut Bench<'_>) {
         ("/plain", 1),
         ("/none", 1),
     ] {
-        let checked = bench.pool().check_key(any(&name(of)), &material(byte));
+        let checked = has(bench.pool().keys()).check_key(any(&name(of)), &material(byte));
         bench.done(&format!("check {of} {byte}"), checked);
-        let loaded = bench.pool().load_key(any(&name(of)), &material(byte));
+        let loaded = has(bench.pool().keys()).load_key(any(&name(of)), &material(byte));
         bench.done(&format!("load {of} {byte}"), loaded);
     }
     let opened = bench.pool().open_volume(&v("/p/v"), Default::default());
     let opened = bench.done("open", opened);
-    let unloaded = bench.pool().unload_key(any(&name("/p")));
+    let unloaded = has(bench.pool().keys()).unload_key(any(&name("/p")));
     bench.done("unload while it is open", unloaded);
     opened.inspect(|opened| opened.close());
     for of in ["/p/v", "/p", "/p", "/plain", "/none"] {
-        let unloaded = bench.pool().unload_key(any(&name(of)));
+        let unloaded = has(bench.pool().keys()).unload_key(any(&name(of)));
         bench.done(&format!("unload {of}"), unloaded);
     }
     locked(bench);
-    let loaded = bench.pool().load_key(any(&name("/p")), &material(2));
+    let loaded = has(bench.pool().keys()).load_key(any(&name("/p")), &material(2));
     bench.done("load another", loaded);
-    let loaded = bench.pool().load_key(any(&name("/p")), &material(1));
+    let loaded = has(bench.pool().keys()).load_key(any(&name("/p")), &material(1));
     bench.done("load", loaded);
     changed(bench);
     clones(bench);
@@ -106,9 +107,9 @@ fn locked(bench: &mut Bench<'_>) {
     bench.done("open, locked", opened);
     let made = bench.pool().create_volume(&sparse(&name("/p/w")));
     bench.done("create, locked", made);
-    let parents = bench.pool().create_parents(&volume(&name("/p/w/x")));
+    let parents = has(bench.pool().files()).create_parents(&volume(&name("/p/w/x")));
     bench.done("parents, locked", parents);
-    let changed = bench.pool().change_key(any(&name("/p")), &key(3));
+    let changed = has(bench.pool().keys()).change_key(any(&name("/p")), &key(3));
     bench.done("change, locked", changed);
     let taken = bench.pool().snapshot(&[snapshot(&name("/p/v@s"))]);
     bench.done("snapshot, locked", taken);
@@ -136,12 +137,12 @@ fn locked(bench: &mut Bench<'_>) {
 fn changed(bench: &mut Bench<'_>) {
     let name = |rest: &str| format!("keys{rest}");
     for (of, byte) in [("/p", 3), ("/p/v", 4), ("/plain", 5), ("/none", 6)] {
-        let changed = bench.pool().change_key(any(&name(of)), &key(byte));
+        let changed = has(bench.pool().keys()).change_key(any(&name(of)), &key(byte));
         bench.done(&format!("change {of}"), changed);
     }
     list(bench, "changed");
     for of in ["/p/v", "/p/v", "/p", "/plain", "/none"] {
-        let inherited = bench.pool().inherit_key(any(&name(of)));
+        let inherited = has(bench.pool().keys()).inherit_key(any(&name(of)));
         bench.done(&format!("inherit {of}"), inherited);
     }
     list(bench, "inherited");
@@ -151,7 +152,7 @@ fn changed(bench: &mut Bench<'_>) {
             .rename(&volume(&name(from)), &volume(&name(to)));
         bench.done(&format!("rename {from} to {to}"), renamed);
     }
-    let checked = bench.pool().check_key(any(&name("/p")), &material(3));
+    let checked = has(bench.pool().keys()).check_key(any(&name("/p")), &material(3));
     bench.done("the changed key", checked);
 }
 
@@ -166,10 +167,10 @@ fn clones(bench: &mut Bench<'_>) {
         bench.done(&format!("clone {from} as {to}"), cloned);
     }
     list(bench, "clones");
-    let changed = bench.pool().change_key(any(&name("/p/clone")), &key(7));
+    let changed = has(bench.pool().keys()).change_key(any(&name("/p/clone")), &key(7));
     bench.done("change that of a clone", changed);
     for of in ["/clone", "/p/clone"] {
-        let promoted = bench.pool().promote(&volume(&name(of)));
+        let promoted = has(bench.pool().promotion()).promote(&volume(&name(of)));
         bench.done(&format!("promote {of}"), promoted);
     }
     list(bench, "promoted");

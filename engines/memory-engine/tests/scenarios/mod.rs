@@ -14,7 +14,7 @@ use engine::dataset::{
 };
 use engine::pool::{DeviceStatus, PoolError};
 use engine::transfer::{TransferError, TransferErrorKind};
-use engine::{Engine, Pool};
+use engine::{Engine, Pool, Unsupported};
 use units::{ByteCount, SnapshotName, VolumeName};
 
 pub use data::*;
@@ -79,6 +79,11 @@ impl Kind for TransferError {
             kind => variant(kind),
         }
     }
+}
+
+/// The capability, which the scenario is about.
+pub fn has<T>(capability: Result<T, Unsupported>) -> T {
+    capability.unwrap_or_else(|missing| panic!("{missing}"))
 }
 
 pub fn volume(name: &str) -> VolumeName {

@@ -10,7 +10,7 @@ use engine::pool::{
 };
 use units::ByteCount;
 
-use super::{Bench, Kind, MIB, device, sparse, volume};
+use super::{Bench, Kind, MIB, device, has, sparse, volume};
 
 fn group(kind: GroupKind, role: GroupRole, devices: &[&Path]) -> GroupSpec {
     GroupSpec {
@@ -68,28 +68,28 @@ pub fn devices(bench: &mut Bench<'_>) {
         ("none", &none),
         ("a again", &a),
     ] {
-        let off = bench.pool().offline(&text(device), false);
+        let off = has(bench.pool().devices()).offline(&text(device), false);
         bench.done(&format!("offline {step}"), off);
     }
     show(bench, "one is off");
     for (step, device) in [("a", &a), ("a again", &a), ("none", &none)] {
-        let on = bench.pool().online(&text(device), false);
+        let on = has(bench.pool().devices()).online(&text(device), false);
         bench.tell(&format!("online {step}"), on);
         settle(bench);
     }
-    let fault = bench.pool().fault(&text(&b));
+    let fault = has(bench.pool().devices()).fault(&text(&b));
     bench.done("fault b", fault);
-    let last = bench.pool().fault(&text(&a));
+    let last = has(bench.pool().devices()).fault(&text(&a));
     bench.done("fault the last", last);
     show(bench, "one is faulted");
-    let cleared = bench.pool().clear(Some(&text(&b)));
+    let cleared = has(bench.pool().upkeep()).clear(Some(&text(&b)));
     bench.done("clear b", cleared);
-    let cleared = bench.pool().clear(Some(&text(&none)));
+    let cleared = has(bench.pool().upkeep()).clear(Some(&text(&none)));
     bench.done("clear none", cleared);
     show(bench, "cleared");
     joined(bench, [&a, &b, &c, &d]);
     added(bench, [&a, &d, &e, &none]);
-    let group = bench.pool().detach("mirror-0");
+    let group = has(bench.pool().devices()).detach("mirror-0");
     bench.done("detach a group", group);
     properties(bench);
 }
@@ -103,23 +103,23 @@ fn joined(bench: &mut Bench<'_>, [a, b, c, d]: [&Path; 4]) {
         ("a missing one", a, &missing),
         ("to a missing one", &missing, d),
     ] {
-        let attached = bench.pool().attach(&text(device), new, false);
+        let attached = has(bench.pool().devices()).attach(&text(device), new, false);
         bench.done(&format!("attach {step}"), attached);
         settle(bench);
     }
     show(bench, "a mirror of three");
     for (step, device) in [("c", c), ("c again", c)] {
-        let detached = bench.pool().detach(&text(device));
+        let detached = has(bench.pool().devices()).detach(&text(device));
         bench.done(&format!("detach {step}"), detached);
     }
-    let replaced = bench.pool().replace(&text(b), d, false);
+    let replaced = has(bench.pool().devices()).replace(&text(b), d, false);
     bench.done("replace b by d", replaced);
     show(bench, "replaced");
-    let replaced = bench.pool().replace(&text(d), a, false);
+    let replaced = has(bench.pool().devices()).replace(&text(d), a, false);
     bench.done("replace d by a member", replaced);
-    let replaced = bench.pool().replace(&text(&missing), b, false);
+    let replaced = has(bench.pool().devices()).replace(&text(&missing), b, false);
     bench.done("replace none", replaced);
-    let replaced = bench.pool().replace(&text(d), b, false);
+    let replaced = has(bench.pool().devices()).replace(&text(d), b, false);
     bench.done("replace d by b", replaced);
     show(bench, "replaced again");
 }
@@ -150,7 +150,7 @@ fn added(bench: &mut Bench<'_>, [a, d, e, none]: [&Path; 4]) {
         ("a spare", vec![group(Stripe, GroupRole::Spare, &[e])]),
         ("a cache", vec![group(Stripe, GroupRole::Cache, &[&f])]),
     ] {
-        let added = bench.pool().add(&groups, false);
+        let added = has(bench.pool().devices()).add(&groups, false);
         bench.done(&format!("add {step}"), added);
     }
     show(bench, "with a log, a spare and a cache");
@@ -161,10 +161,10 @@ fn added(bench: &mut Bench<'_>, [a, d, e, none]: [&Path; 4]) {
         ("the spare", e),
         ("a leg", a),
     ] {
-        let removed = bench.pool().remove(&text(device));
+        let removed = has(bench.pool().devices()).remove(&text(device));
         bench.done(&format!("remove {step}"), removed);
     }
-    let only = bench.pool().remove("mirror-0");
+    let only = has(bench.pool().devices()).remove("mirror-0");
     bench.done("remove the only group", only);
     show(bench, "without");
 }
@@ -184,16 +184,17 @@ fn properties(bench: &mut Bench<'_>) {
         ("feature@nonsense", "enabled"),
         ("failmode", "continue"),
     ] {
-        let set = bench
-            .pool()
+        let set = has(bench.pool().pool_properties())
             .set_properties(&[(name.to_owned(), value.to_owned())]);
         bench.done(&format!("set {name} {value}"), set);
     }
     let two = [("comment", "changed"), ("nonsense", "x")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let set = bench.pool().set_properties(&two);
+    let set = has(bench.pool().pool_properties()).set_properties(&two);
     bench.done("one of two is wrong", set);
-    let all = bench.pool().properties().expect("its properties");
+    let all = has(bench.pool().pool_properties())
+        .properties()
+        .expect("its properties");
     for wanted in [
         "comment",
         "autotrim",
@@ -206,12 +207,12 @@ fn properties(bench: &mut Bench<'_>) {
         let found = found.map(|one| (one.value.clone(), one.is_set));
         bench.say(&format!("property {wanted}"), &format!("{found:?}"));
     }
-    let upgraded = bench.pool().upgrade();
+    let upgraded = has(bench.pool().pool_properties()).upgrade();
     bench.done("upgrade", upgraded);
-    let added = bench.pool().add_to_history("a record of mine");
+    let added = has(bench.pool().history()).add_to_history("a record of mine");
     bench.done("history", added);
     bench.pool().sync().expect("on disk");
-    let tail = bench.pool().history_tail(1 << 16);
+    let tail = has(bench.pool().history()).history_tail(1 << 16);
     let tail = tail.map(|tail| tail.windows(16).any(|part| part == b"a record of mine"));
     bench.tell("its record", tail);
 }
@@ -220,10 +221,10 @@ pub fn scrubs(bench: &mut Bench<'_>) {
     let made = bench.pool().create_volume(&sparse("scrubs/v"));
     bench.done("create", made);
     for command in [ScrubCommand::Pause, ScrubCommand::Cancel] {
-        let refused = bench.pool().scrub(command);
+        let refused = has(bench.pool().upkeep()).scrub(command);
         bench.done(&format!("{command:?} none"), refused);
     }
-    let begun = bench.pool().scrub(ScrubCommand::Start);
+    let begun = has(bench.pool().upkeep()).scrub(ScrubCommand::Start);
     bench.done("scrub", begun);
     settle(bench);
     let scan = bench
@@ -231,12 +232,12 @@ pub fn scrubs(bench: &mut Bench<'_>) {
         .status()
         .map(|status| status.scan.map(|scan| (scan.kind, scan.state, scan.errors)));
     bench.tell("the scan", scan);
-    let damage = bench.pool().damage();
+    let damage = has(bench.pool().upkeep()).damage();
     bench.tell("damage", damage);
-    let on = bench.pool().go_on(None, false);
+    let on = has(bench.pool().upkeep()).go_on(None, false);
     let on = on.map(|on| format!("{on:?}"));
     bench.tell("a pool that goes on", on);
-    let none = bench.pool().go_on(Some("/none"), false);
+    let none = has(bench.pool().upkeep()).go_on(Some("/none"), false);
     bench.done("clear none", none);
 }
 
@@ -292,7 +293,7 @@ pub fn owners(bench: &mut Bench<'_>) {
         );
         create(bench, &format!("create a pool {step}"), &spec);
     }
-    let noted = bench.pool().note_in_labels("a note");
+    let noted = bench.pool().leave_note("a note");
     bench.done("note", noted);
     bench.pool().sync().expect("on disk");
     let made = bench.pool().create_volume(&sparse("owners/v"));

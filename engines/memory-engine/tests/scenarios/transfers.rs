@@ -3,7 +3,7 @@
 use engine::dataset::Value;
 use engine::transfer::{Base, Contents, ReceiveSpec, SendForm, SendSpec};
 
-use super::{Bench, any, key, snapshot, sparse, volume};
+use super::{Bench, any, has, key, snapshot, sparse, volume};
 
 fn into(name: &str) -> ReceiveSpec {
     ReceiveSpec {
@@ -18,11 +18,11 @@ fn into(name: &str) -> ReceiveSpec {
 /// Sends, and says only whether it went.
 fn send(bench: &mut Bench<'_>, step: &str, spec: &SendSpec) -> Vec<u8> {
     let mut stream = Vec::new();
-    let sent = bench.pool().send(spec, &mut stream);
+    let sent = has(bench.pool().sending()).send(spec, &mut stream);
     if let Some(bytes) = bench.done(&format!("send: {step}"), sent) {
         assert_eq!(bytes, stream.len() as u64);
     }
-    let estimate = bench.pool().send_estimate(spec);
+    let estimate = has(bench.pool().sending()).send_estimate(spec);
     bench.done(&format!("estimate: {step}"), estimate);
     stream
 }
@@ -30,7 +30,7 @@ fn send(bench: &mut Bench<'_>, step: &str, spec: &SendSpec) -> Vec<u8> {
 fn receive(bench: &mut Bench<'_>, step: &str, spec: &ReceiveSpec, mut stream: &[u8]) {
     let initial =
         |_: Contents, _: &[(String, String)]| vec![("user:initial".to_owned(), Value::from("yes"))];
-    let received = bench.pool().receive(spec, &initial, &mut stream);
+    let received = has(bench.pool().receiving()).receive(spec, &initial, &mut stream);
     let received = received.map(|received| received.snapshots);
     bench.tell(&format!("receive: {step}"), received);
 }
@@ -115,7 +115,7 @@ fn bookmarks(bench: &mut Bench<'_>, full: &[u8]) {
         ("/a@none", "x"),
         ("/a@1", "a/b"),
     ] {
-        let made = bench.pool().create_bookmark(&snapshot(&name(of)), mark);
+        let made = has(bench.pool().sending()).create_bookmark(&snapshot(&name(of)), mark);
         bench.done(&format!("bookmark {of} {mark}"), made);
     }
     receive(bench, "all, for a bookmark", &into(&name("/marked")), full);
@@ -124,7 +124,7 @@ fn bookmarks(bench: &mut Bench<'_>, full: &[u8]) {
     let stream = send(bench, "from a bookmark", &changes(&name("/a@2"), "#one"));
     receive(bench, "from a bookmark", &into(&name("/marked")), &stream);
     bench.sum(&name("/marked"));
-    let marks = bench.pool().bookmarks(&a1.volume());
+    let marks = has(bench.pool().sending()).bookmarks(&a1.volume());
     let marks = marks.map(|marks| {
         marks
             .iter()
@@ -132,13 +132,16 @@ fn bookmarks(bench: &mut Bench<'_>, full: &[u8]) {
             .collect::<Vec<_>>()
     });
     bench.tell("bookmarks", marks);
-    let marks = bench.pool().bookmarks(&volume(&name("/none")));
+    let marks = has(bench.pool().sending()).bookmarks(&volume(&name("/none")));
     bench.done("bookmarks of none", marks);
-    for mark in bench.pool().bookmarks(&a1.volume()).expect("its bookmarks") {
-        let found = bench.pool().bookmark_of(&a1.volume(), mark.guid);
+    for mark in has(bench.pool().sending())
+        .bookmarks(&a1.volume())
+        .expect("its bookmarks")
+    {
+        let found = has(bench.pool().sending()).bookmark_of(&a1.volume(), mark.guid);
         bench.tell("found by its number", found);
         for _ in 0..2 {
-            let gone = bench.pool().destroy_bookmark(&mark);
+            let gone = has(bench.pool().sending()).destroy_bookmark(&mark);
             bench.done("destroy the bookmark", gone);
         }
     }
@@ -187,16 +190,17 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
             opened.close();
         }
         bench.list("while half is there");
-        let token = bench
-            .pool()
+        let token = has(bench.pool().receiving())
             .interrupted(&new)
             .ok()
             .flatten()
             .and_then(|left| left.token);
         let token = token.expect("a token");
-        let token = bench.pool().parse_token(&token).expect("it is understood");
+        let token = has(bench.pool().sending())
+            .parse_token(&token)
+            .expect("it is understood");
         bench.say("the token's name", &token.to_name);
-        let rest = bench.pool().resumed_send(&token);
+        let rest = has(bench.pool().sending()).resumed_send(&token);
         let Some(rest) = bench.done("the rest", rest) else {
             return;
         };
@@ -206,19 +210,18 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
         left(bench, &new);
         bench.sum(&name("/new"));
     }
-    let nothing = bench.pool().abort_receive(&new);
+    let nothing = has(bench.pool().receiving()).abort_receive(&new);
     bench.done("abort nothing", nothing);
     let third = send(bench, "more changes", &changes(&name("/a@3"), "@2"));
     receive(bench, "half of more", &resumable, &third[..third.len() / 2]);
-    let aborted = bench.pool().abort_receive(&new);
+    let aborted = has(bench.pool().receiving()).abort_receive(&new);
     bench.done("abort", aborted);
     left(bench, &new);
     let other = volume(&name("/other"));
     let mut resumable = into(&name("/other"));
     resumable.resumable = true;
     receive(bench, "half of all", &resumable, &full[..full.len() / 2]);
-    let token = bench
-        .pool()
+    let token = has(bench.pool().receiving())
         .interrupted(&other)
         .ok()
         .flatten()
@@ -230,32 +233,29 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
         .pool()
         .destroy_dataset(&new, engine::dataset::Depth::Recursive);
     bench.done("and its copy", gone);
-    let token = bench
-        .pool()
+    let token = has(bench.pool().sending())
         .parse_token(&token.expect("a token"))
         .expect("it is understood");
-    let rest = bench.pool().resumed_send(&token);
+    let rest = has(bench.pool().sending()).resumed_send(&token);
     bench.done("the rest of what is gone", rest);
-    let aborted = bench.pool().abort_receive(&other);
+    let aborted = has(bench.pool().receiving()).abort_receive(&other);
     bench.done("abort a new one", aborted);
-    let none = bench.pool().abort_receive(&volume(&name("/none")));
+    let none = has(bench.pool().receiving()).abort_receive(&volume(&name("/none")));
     bench.done("abort none", none);
-    let token = bench.pool().parse_token("no token at all");
+    let token = has(bench.pool().sending()).parse_token("no token at all");
     bench.done("no token", token);
     bench.list("at the end");
 }
 
 fn left(bench: &mut Bench<'_>, name: &units::VolumeName) {
-    let left = bench.pool().interrupted(name);
+    let left = has(bench.pool().receiving()).interrupted(name);
     let left = left.map(|left| left.map(|left| (left.token.is_some(), left.is_partial)));
     bench.tell("what is left", left);
 }
 
 pub fn encrypted_streams(bench: &mut Bench<'_>) {
     let name = |rest: &str| format!("encrypted_streams{rest}");
-    let made = bench
-        .pool()
-        .create_key_parent(&volume(&name("/p")), &key(1), &[]);
+    let made = has(bench.pool().keys()).create_key_parent(&volume(&name("/p")), &key(1), &[]);
     bench.done("a parent", made);
     source(bench, &name("/p/a"));
     let raw = |spec: SendSpec| SendSpec {
@@ -290,14 +290,14 @@ pub fn encrypted_streams(bench: &mut Bench<'_>) {
         &second,
     );
     bench.list("all");
-    let info = bench.pool().key_info(any(&name("/raw")));
+    let info = has(bench.pool().keys()).key_info(any(&name("/raw")));
     let info = info.map(|info| (info.is_root(), info.loaded));
     bench.tell("the key of the copy", info);
     bench.sum(&name("/raw"));
-    let loaded = bench.pool().load_key(any(&name("/raw")), &key(1).material);
+    let loaded = has(bench.pool().keys()).load_key(any(&name("/raw")), &key(1).material);
     bench.done("load it", loaded);
     bench.sum(&name("/raw"));
-    let unloaded = bench.pool().unload_key(any(&name("/p")));
+    let unloaded = has(bench.pool().keys()).unload_key(any(&name("/p")));
     bench.done("unload that of the source", unloaded);
     send(
         bench,

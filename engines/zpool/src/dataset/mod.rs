@@ -11,10 +11,10 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Keys, Properties, Sending, Snapshotting, Volumes};
+use engine::capabilities::{Datasets, Keys, Promotion, Properties, Sending, Snapshotting, Volumes};
 use engine::dataset::{
-    DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, FileSystemSpec,
-    Snapshots, SpaceUse, Value, VolumeShape, VolumeSpec, adjusted,
+    DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, Snapshots,
+    SpaceUse, Value, VolumeShape, VolumeSpec, adjusted,
 };
 use engine::volume::OpenOptions;
 use units::{ByteCount, SnapshotName, VolumeName};
@@ -370,10 +370,6 @@ impl Datasets for Pool {
         self.create_with(&spec.name, (size, block), &properties, key.as_ref())
     }
 
-    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
-        self.make_file_system(spec)
-    }
-
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError> {
         let before = self.dataset(name.into())?;
         let volume = self.open_volume(name, OpenOptions::default())?;
@@ -464,7 +460,9 @@ impl Datasets for Pool {
         SystemError::check(unsafe { sys::bh_dataset_rename(from_c.as_ptr(), to_c.as_ptr()) })
             .map_err(|cause| self.not_renamed(from, to, cause))
     }
+}
 
+impl Promotion for Pool {
     fn promote(&self, clone: &VolumeName) -> Result<(), DatasetError> {
         const DOING: &str = "promote";
         self.own(DOING, clone.into())?;
@@ -490,31 +488,6 @@ impl Datasets for Pool {
             };
             DatasetError::because(DOING, clone.as_str(), kind, cause)
         })
-    }
-
-    fn create_parents(&self, name: &VolumeName) -> Result<(), DatasetError> {
-        const DOING: &str = "create";
-        self.own(DOING, name.into())?;
-        let path = name.as_str();
-        let slashes = path.match_indices('/').skip(1).map(|(at, _)| at);
-        for parent in slashes.map(|at| &path[..at]) {
-            let c_parent = c_text(parent);
-            // SAFETY: the pool is open; the name is copied.
-            let code = unsafe { sys::bh_filesystem_create(c_parent.as_ptr()) };
-            match SystemError::check(code) {
-                Err(cause) if !cause.is(rustix::io::Errno::EXIST) => {
-                    return Err(DatasetError::common(DOING, parent, cause));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn complete_root(&self) -> Result<(), DatasetError> {
-        // SAFETY: the pool is open; the name is copied.
-        SystemError::check(unsafe { sys::bh_filesystem_complete(self.c_name().as_ptr()) })
-            .map_err(|cause| DatasetError::common("complete", self.name().as_str(), cause))
     }
 }
 

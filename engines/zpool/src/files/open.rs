@@ -6,11 +6,12 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
-use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, FileSystemSpec};
 use engine::gate::Gate;
 use file_system::FileSystemId;
 use file_system::check::{Summary, Told};
 use rustix::io::Errno;
+use units::VolumeName;
 use zpl::check::Ended;
 use zpl::objects::ObjectError;
 use zpl::{OpenError, Zpl};
@@ -216,5 +217,34 @@ impl FileSystems for Pool {
         read_only: bool,
     ) -> Result<Box<dyn OpenFileSystem>, DatasetError> {
         Ok(Box::new(self.open_files(dataset, read_only)?))
+    }
+
+    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
+        self.make_file_system(spec)
+    }
+
+    fn create_parents(&self, name: &VolumeName) -> Result<(), DatasetError> {
+        const DOING: &str = "create";
+        self.own(DOING, name.into())?;
+        let path = name.as_str();
+        let slashes = path.match_indices('/').skip(1).map(|(at, _)| at);
+        for parent in slashes.map(|at| &path[..at]) {
+            let c_parent = c_text(parent);
+            // SAFETY: the pool is open; the name is copied.
+            let code = unsafe { sys::bh_filesystem_create(c_parent.as_ptr()) };
+            match SystemError::check(code) {
+                Err(cause) if !cause.is(rustix::io::Errno::EXIST) => {
+                    return Err(DatasetError::common(DOING, parent, cause));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn complete_root(&self) -> Result<(), DatasetError> {
+        // SAFETY: the pool is open; the name is copied.
+        SystemError::check(unsafe { sys::bh_filesystem_complete(self.c_name().as_ptr()) })
+            .map_err(|cause| DatasetError::common("complete", self.name().as_str(), cause))
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::capabilities::{Devices, Health, Upkeep};
+use engine::capabilities::{Devices, Health, PoolProperties, Upkeep};
+use engine::dataset::Damage;
 use engine::pool::{
-    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, PoolStatus, Role, ScrubCommand,
-    TrimCommand,
+    DeviceState, DeviceStatus, GoesOn, GroupSpec, PoolProperty, PoolSpec, PoolStatus, Role,
+    ScrubCommand, TrimCommand,
 };
 use labels::{DEVICE_BYTES_MIN, Label, LabelState, are_one, in_use_as};
 use rustix::io::Errno;
@@ -413,6 +414,18 @@ impl Upkeep for Pool {
     fn clear(&self, device: Option<&str>) -> Result<(), PoolError> {
         self.clear_and(device, false)
     }
+
+    fn damage(&self) -> Result<Vec<Damage>, PoolError> {
+        self.damaged_places()
+    }
+
+    fn go_on(
+        &self,
+        device: Option<&str>,
+        missing_are_not_newer: bool,
+    ) -> Result<GoesOn, PoolError> {
+        self.go_on_if_proven(device, missing_are_not_newer)
+    }
 }
 
 impl Devices for Pool {
@@ -515,6 +528,19 @@ impl Devices for Pool {
         }
     }
 
+    fn change_number(&self) -> Result<(), PoolError> {
+        const DOING: &str = "change the number of";
+        let name = self.name.as_str();
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_change_guid(self.c_name.as_ptr()) };
+        match errno(code) {
+            Errno::NXIO => Err(PoolError::new(DOING, name, PoolErrorKind::NoReplicas)),
+            _ => SystemError::check(code).map_err(|cause| PoolError::common(DOING, name, cause)),
+        }
+    }
+}
+
+impl PoolProperties for Pool {
     fn set_properties(&self, properties: &[(String, String)]) -> Result<(), PoolError> {
         const DOING: &str = "set properties of";
         let mut list = NvList::new();

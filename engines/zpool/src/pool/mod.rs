@@ -17,8 +17,8 @@ mod status;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
+use engine::Optional;
 use engine::capabilities::Ownership;
-use rustix::io::Errno;
 use units::PoolName;
 use zpool_sys as sys;
 
@@ -27,7 +27,7 @@ pub use import::{ClaimedPool, same_host_and_locked};
 pub use spec::features;
 
 use crate::device::{self, Owner};
-use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
+use crate::error::{PoolError, SystemError};
 use crate::nameless::Nameless;
 use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
@@ -167,6 +167,27 @@ impl Pool {
     }
 }
 
+impl engine::Pool for Pool {
+    fn engine_name(&self) -> &'static str {
+        "OpenZFS"
+    }
+
+    fn optional(&self) -> Optional<'_> {
+        Optional {
+            files: Some(self),
+            logs: Some(self),
+            promotion: Some(self),
+            sending: Some(self),
+            receiving: Some(self),
+            keys: Some(self),
+            upkeep: Some(self),
+            history: Some(self),
+            devices: Some(self),
+            pool_properties: Some(self),
+        }
+    }
+}
+
 impl Ownership for Pool {
     fn name(&self) -> &PoolName {
         &self.name
@@ -180,23 +201,12 @@ impl Ownership for Pool {
         Self::destroy(*self).map_err(|(pool, error)| (Box::new(pool) as Box<_>, error))
     }
 
-    fn note_in_labels(&self, text: &str) -> Result<(), PoolError> {
+    fn leave_note(&self, text: &str) -> Result<(), PoolError> {
         let text = c_text(text);
         // SAFETY: the library runs; both texts are copied.
         let code = unsafe { sys::bh_pool_label_note(self.c_name.as_ptr(), text.as_ptr()) };
         SystemError::check(code)
             .map_err(|cause| PoolError::common("write labels", self.name.as_str(), cause))
-    }
-
-    fn change_number(&self) -> Result<(), PoolError> {
-        const DOING: &str = "change the number of";
-        let name = self.name.as_str();
-        // SAFETY: the library runs; the name is copied.
-        let code = unsafe { sys::bh_pool_change_guid(self.c_name.as_ptr()) };
-        match errno(code) {
-            Errno::NXIO => Err(PoolError::new(DOING, name, PoolErrorKind::NoReplicas)),
-            _ => SystemError::check(code).map_err(|cause| PoolError::common(DOING, name, cause)),
-        }
     }
 
     fn sync(&self) -> Result<(), PoolError> {

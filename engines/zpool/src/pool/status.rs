@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use engine::capabilities::Health;
-use engine::dataset::Damage;
 use engine::pool::{
-    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, GoesOn, LeftOut, Load, PoolHealth,
-    PoolStatus, Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, LeftOut, Load, PoolHealth, PoolStatus,
+    Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
 };
 use zpool_sys as sys;
 
@@ -59,18 +58,6 @@ impl Pool {
 }
 
 impl Health for Pool {
-    fn damage(&self) -> Result<Vec<Damage>, PoolError> {
-        self.damaged_places()
-    }
-
-    fn go_on(
-        &self,
-        device: Option<&str>,
-        missing_are_not_newer: bool,
-    ) -> Result<GoesOn, PoolError> {
-        self.go_on_if_proven(device, missing_are_not_newer)
-    }
-
     fn status(&self) -> Result<PoolStatus, PoolError> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the library runs; the name is copied; `raw` is valid for the result.

@@ -1,6 +1,6 @@
 //! Random operations at the limits of offsets and sizes: the seed, a pool, and a model of the writes.
 
-use engine::capabilities::Datasets;
+use engine::capabilities::FileSystems;
 use engine::pool::{GroupKind, PoolSpec};
 use zpool::{Engine, Pool};
 

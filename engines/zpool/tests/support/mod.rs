@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::capabilities::{Datasets, Devices, Health, Ownership, Upkeep};
+use engine::capabilities::{FileSystems, Health, Ownership, PoolProperties, Upkeep};
 use engine::pool::{
     DeviceState, GroupKind, ImportOptions, PoolSpec, PoolStatus, ScanKind, ScanState, ScrubCommand,
 };

@@ -17,6 +17,7 @@ use super::sender::TAG_PREFIX;
 use super::wire::Present;
 use crate::Context;
 use crate::documents::Documents;
+use crate::needs;
 
 /// A destination as the marks of snapshots name it.
 pub fn destination(document: &ReplicateDocument) -> String {
@@ -170,7 +171,7 @@ pub fn forget_failed(
 ) -> Result<(), Failure> {
     let own = snapshots_of(context, volume)?;
     let resumed = present.token.as_ref().and_then(|text| {
-        let token = context.pool.parse_token(text).ok()?;
+        let token = context.pool.sending().ok()?.parse_token(text).ok()?;
         Some(token.to_guid)
     });
     let common = own
@@ -201,8 +202,7 @@ pub fn bookmarks(
     document: &ReplicateDocument,
 ) -> Result<Vec<Bookmark>, Failure> {
     let prefix = bookmark_prefix(document);
-    let all = context.pool.bookmarks(volume);
-    let mut all = all.map_err(crate::transfer::failure)?;
+    let mut all = crate::bookmarks(context.pool, volume)?;
     all.retain(|mark| mark.tag().starts_with(&prefix));
     Ok(all)
 }
@@ -223,10 +223,10 @@ pub fn keep_bookmark(
         }
         let number = snapshot.tag().strip_prefix(TAG_PREFIX).unwrap_or_default();
         let mark = format!("{}{number}", bookmark_prefix(document));
-        let made = context.pool.create_bookmark(snapshot, &mark);
+        let made = needs(context.pool.sending())?.create_bookmark(snapshot, &mark);
         made.map_err(crate::transfer::failure)?;
         for old in &before {
-            let gone = context.pool.destroy_bookmark(old);
+            let gone = needs(context.pool.sending())?.destroy_bookmark(old);
             gone.map_err(crate::transfer::failure)?;
         }
         Ok(())
@@ -249,7 +249,7 @@ pub fn forget_bookmarks(
             continue;
         };
         for mark in bookmarks(context, &volume, document)? {
-            let gone = context.pool.destroy_bookmark(&mark);
+            let gone = needs(context.pool.sending())?.destroy_bookmark(&mark);
             gone.map_err(crate::transfer::failure)?;
         }
     }

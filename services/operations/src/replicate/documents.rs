@@ -222,8 +222,7 @@ fn set(
 
 /// Refuses to have what is encrypted at or below `dataset` stored where its key is not needed.
 pub fn refuse_encrypted(context: &Context<'_>, dataset: &VolumeName) -> Result<(), Failure> {
-    let keys = context.pool.encrypted_datasets();
-    let keys = keys.map_err(crate::dataset_failure)?;
+    let keys = crate::encrypted_datasets(context.pool)?;
     let is_meant = |name: &str| {
         let name = name.parse::<VolumeName>();
         name.is_ok_and(|name| name.is_at_or_below(dataset))

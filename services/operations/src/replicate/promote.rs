@@ -21,6 +21,7 @@ use units::{IscsiName, VolumeName};
 
 use super::{SHARE_PROPERTY, choice, copies, now_unix_s, receiver};
 use crate::documents::{self, All, Documents, Edits, Own};
+use crate::needs;
 use crate::transfer::SOURCE_PREFIX;
 use crate::{Context, filesystem};
 
@@ -379,9 +380,9 @@ fn forget_what_comes(context: &Context<'_>, name: &VolumeName) -> Result<(), Fai
         let message = format!("a stream into {name} was just coming, and is ended");
         return Err(Failure::new(FailureKind::Busy, message).advise("ask again in a moment"));
     }
-    let left = context.pool.interrupted(name);
+    let left = needs(context.pool.receiving())?.interrupted(name);
     if left.map_err(crate::transfer::failure)?.is_some() {
-        let forgotten = context.pool.abort_receive(name);
+        let forgotten = needs(context.pool.receiving())?.abort_receive(name);
         forgotten.map_err(crate::transfer::failure)?;
     }
     Ok(())

@@ -24,6 +24,7 @@ use super::sender::TAG_PREFIX;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present, Until};
 use super::{now_unix_s, places, retention};
 use crate::Context;
+use crate::needs;
 
 type Tls = StreamOwned<ServerConnection, TcpStream>;
 
@@ -234,7 +235,7 @@ fn about(
     }
     refuse_promoted(context, volume)?;
     drop(settle(volume)?);
-    let left = context.pool.interrupted(volume);
+    let left = needs(context.pool.receiving())?.interrupted(volume);
     let left = left.map_err(crate::transfer::failure)?;
     let own = format!("{volume}@");
     let snapshots: Vec<(u64, String)> =
@@ -308,11 +309,11 @@ fn receive(
         let _alone = context.hooks.alone();
         refuse_promoted(context, &offer.volume)?;
     }
-    let left = context.pool.interrupted(&offer.volume);
+    let left = needs(context.pool.receiving())?.interrupted(&offer.volume);
     let left = left.map_err(crate::transfer::failure)?;
     if left.is_some() && !offer.resumes {
         // The sender lacks what it was a part of.
-        let forgotten = context.pool.abort_receive(&offer.volume);
+        let forgotten = needs(context.pool.receiving())?.abort_receive(&offer.volume);
         forgotten.map_err(crate::transfer::failure)?;
     }
     let request = Receive {

@@ -26,6 +26,7 @@ use super::under_way::Turn;
 use super::wire::{self, FromReceiver, FromSender, List, Listed, Offer, Present};
 use super::{SHARE_PROPERTY, now_unix_s};
 use crate::documents::{Documents, target_document};
+use crate::needs;
 use crate::stream::Meter;
 use crate::{Context, filesystem};
 
@@ -633,15 +634,12 @@ impl One<'_> {
     /// The rest of an interrupted stream of ours. One that cannot go on, because its snapshot or the base of it is gone, and one
     /// that was sent by hand is forgotten by the receiver when another stream comes.
     fn resumed(&self, present: &Present, own: &[DatasetInfo]) -> Option<(SendSpec, u64)> {
-        let token = self
-            .context
-            .pool
-            .parse_token(present.token.as_ref()?)
-            .ok()?;
+        let sending = self.context.pool.sending().ok()?;
+        let token = sending.parse_token(present.token.as_ref()?).ok()?;
         let of_ours =
             |info: &DatasetInfo| info.guid == token.to_guid && bases::is_of_replication(info);
         own.iter().find(|info| of_ours(info))?;
-        match self.context.pool.resumed_send(&token) {
+        match sending.resumed_send(&token) {
             Ok(spec) => Some((spec, token.bytes)),
             Err(error) => {
                 tracing::debug!(volume = %self.volume, %error, "an interrupted stream cannot go on");
@@ -652,8 +650,7 @@ impl One<'_> {
 
     /// The newest bookmark of a snapshot that is there.
     fn bookmark(&self, present: &Present) -> Result<Option<Bookmark>, Failure> {
-        let marks = self.context.pool.bookmarks(self.volume);
-        let marks = marks.map_err(crate::transfer::failure)?;
+        let marks = crate::bookmarks(self.context.pool, self.volume)?;
         let common = marks
             .into_iter()
             .filter(|mark| present.guids.contains(&mark.guid));
@@ -667,8 +664,10 @@ impl One<'_> {
         before: u64,
         progress: &mut dyn FnMut(&str),
     ) -> Result<u64, Failure> {
-        let pool = self.context.pool;
-        let total = pool.send_estimate(spec).map_err(crate::transfer::failure)?;
+        let sending = needs(self.context.pool.sending())?;
+        let total = sending
+            .send_estimate(spec)
+            .map_err(crate::transfer::failure)?;
         let offer = FromSender::Stream(Offer {
             volume: self.into.clone(),
             tag: spec.snapshot.tag().to_owned(),
@@ -686,7 +685,7 @@ impl One<'_> {
                 context: self.context,
             };
             let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, metered);
-            let sent = pool.send(spec, &mut buffered);
+            let sent = sending.send(spec, &mut buffered);
             let flushed = buffered.flush();
             // What is left in a buffer whose stream has failed shall not be tried again.
             let _ = buffered.into_parts();

@@ -226,7 +226,9 @@ impl Bench {
                 })
                 .collect();
             let volume = info.name.parse::<VolumeName>();
-            let marks = volume.ok().and_then(|name| pool.bookmarks(&name).ok());
+            let marks = volume
+                .ok()
+                .and_then(|name| pool.sending().ok()?.bookmarks(&name).ok());
             for mark in marks.unwrap_or_default() {
                 all.insert(mark.name, String::new());
             }

@@ -115,12 +115,13 @@ fn load_keys(
         operations::key::load_what_is_kept(&context);
         return Ok(());
     };
-    let known = pool.key_info(args.dataset()).map_err(dataset_failure)?;
+    let keys = operations::needs(pool.keys())?;
+    let known = keys.key_info(args.dataset()).map_err(dataset_failure)?;
     let root = known.root.ok_or_else(|| {
         let message = format!("{} is not encrypted", args.dataset().as_str());
         Failure::usage(message).advise("give no key")
     })?;
-    let loaded = pool.load_key(DatasetRef::from_checked(&root), key);
+    let loaded = keys.load_key(DatasetRef::from_checked(&root), key);
     loaded.map_err(dataset_failure)
 }
 
@@ -149,7 +150,7 @@ fn show(
     (sender, events): Events<'_>,
 ) -> Result<(), Failure> {
     let read_only = args.access() == Access::Look;
-    let opened = pool.open_file_system(args.dataset(), read_only);
+    let opened = operations::needs(pool.files())?.open_file_system(args.dataset(), read_only);
     let name = args.dataset().as_str();
     let opened = opened.map_err(|error| open_failure(name, error))?;
     let files = opened.files();

@@ -96,7 +96,8 @@ impl LazyFiles {
             return Err(FileError::NotReady);
         }
         let pool = self.pool.get().ok_or(FileError::Gone)?;
-        let opened = pool.open_file_system(DatasetRef::from_checked(&gate.name), false).and_then(|dataset| {
+        let files = pool.files().map_err(DatasetError::from);
+        let opened = files.and_then(|files| files.open_file_system(DatasetRef::from_checked(&gate.name), false)).and_then(|dataset| {
             let open = Open::new(dataset);
             match open.files.id() == self.id {
                 true => Ok(open),

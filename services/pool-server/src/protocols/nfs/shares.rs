@@ -47,7 +47,7 @@ impl Shares {
         if rules.values().all(Option::is_none) {
             return Ok(shares);
         }
-        for (name, id) in pool.file_systems()? {
+        for (name, id) in pool.files()?.file_systems()? {
             shares.names.insert(name.clone());
             if let Some(share) = rule_of(&rules, &name) {
                 shares.ids.insert(name.clone(), id);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ::nfs::xdr::{Reader, Writer};
 use ::protocols::{Place, Places};
 use engine::Pool;
-use engine::capabilities::Datasets as _;
+use engine::capabilities::FileSystems as _;
 use engine::dataset::Value;
 use file_system::{FileError, FileSystem as _, FileSystemId};
 use memory_engine::MemoryPool;
@@ -277,7 +277,7 @@ fn what_is_opened_anew_is_closed_once() {
     }
     let pool = world.pool.require().expect("open");
     let name: VolumeName = "tank/a".parse().expect("a name");
-    assert!(pool.open_file_system((&name).into(), false).is_err(), "it is open again");
+    assert!(pool.files().expect("it has files").open_file_system((&name).into(), false).is_err(), "it is open again");
     drop(pool);
     world.end();
 }
@@ -289,7 +289,7 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     let name: VolumeName = "tank/a".parse().expect("a name");
     world.serving.close(&name);
     let pool = world.pool.require().expect("open");
-    let opened = pool.open_file_system((&name).into(), false);
+    let opened = pool.files().expect("it has files").open_file_system((&name).into(), false);
     let opened = opened.expect("not open elsewhere");
     assert!(world.answers(), "clients are delayed until the result is known");
     // A second open of the same file system would be refused.
@@ -302,7 +302,7 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     world.serving.reconcile().expect("served");
     assert!(world.answers());
     let pool = world.pool.require().expect("open");
-    assert!(pool.open_file_system((&name).into(), false).is_err(), "it is open again");
+    assert!(pool.files().expect("it has files").open_file_system((&name).into(), false).is_err(), "it is open again");
     drop(pool);
     world.end();
 }
@@ -414,11 +414,11 @@ fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients
     let pool = world.pool.require().expect("open");
     for number in 0..COUNT {
         let volume = format!("tank/a/{number}/v").parse().expect("a name");
-        pool.create_parents(&volume).expect("a file system");
+        pool.files().expect("it has files").create_parents(&volume).expect("a file system");
     }
     // It is open elsewhere.
     let busy: VolumeName = "tank/a/7".parse().expect("a name");
-    let opened = pool.open_file_system((&busy).into(), false).expect("open");
+    let opened = pool.files().expect("it has files").open_file_system((&busy).into(), false).expect("open");
     drop(pool);
     world.share(SHARED);
     assert!(world.answers());
@@ -447,7 +447,7 @@ fn lazy(world: &World, name: &str, guid: u64) -> LazyFiles {
 #[test]
 fn a_file_system_that_cannot_be_opened_is_waited_for_and_not_tried_by_each_call() {
     let world = World::new(any_port());
-    let ids: BTreeMap<String, FileSystemId> = world.pool.require().expect("open").file_systems().expect("listed").into_iter().collect();
+    let ids: BTreeMap<String, FileSystemId> = world.pool.require().expect("open").files().expect("it has files").file_systems().expect("listed").into_iter().collect();
     let id = ids["tank/a"];
     let one = lazy(&world, "tank/a", id.guid);
     assert!(!one.is_open());
