@@ -1,4 +1,4 @@
-//! Quantities and names that every layer uses: byte counts, extents, pool and volume names, iSCSI names, networks;
+//! Quantities and names that every layer uses: byte counts, extents, pool and volume names, iSCSI names, networks, hosts;
 //! errors in one line, bytes in hex. No dependency on any other crate of the workspace.
 
 #![forbid(unsafe_code)]
@@ -6,10 +6,12 @@
 mod bytes;
 mod chain;
 pub mod hex;
+mod host;
 mod names;
 mod network;
 
 pub use bytes::{ByteCount, Extent, ParseByteCountError};
 pub use chain::chain;
+pub use host::{HostId, NoHostId, host_name};
 pub use names::{HeadName, IscsiName, NameError, NetworkName, PoolName, SnapshotName, VolumeName};
 pub use network::{Network, NetworkError};

@@ -9,11 +9,15 @@ pub mod error;
 pub mod files;
 pub mod gate;
 pub mod keys;
+mod opaque;
 pub mod pool;
 pub mod transfer;
+mod unsupported;
 pub mod volume;
 
-pub use capabilities::{Capability, Claimed, Engine, Optional, Pool, Unsupported};
+pub use capabilities::{Claimed, Engine, Optional, Pool};
 pub use files::OpenFileSystem;
-pub use labels::{HostId, host_name};
+pub use opaque::Opaque;
+pub use units::{HostId, host_name};
+pub use unsupported::{Capability, Unsupported};
 pub use volume::{Paused, Volume};

@@ -10,7 +10,6 @@
 
 mod contents;
 mod device;
-mod host;
 mod label;
 mod list;
 mod lock;
@@ -23,7 +22,6 @@ pub use contents::{forget_other_contents, other_contents};
 pub use device::{
     DEVICE_BYTES_MIN, Device, Source, forget_wiped, may_write_root, newest_settled, root_written,
 };
-pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState, RECORD, START, least_bytes_beside};
 pub use lock::LockLook;
 pub use open::open_disk;

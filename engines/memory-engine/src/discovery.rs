@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::Opaque;
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
-use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError, GroupRole, LabelState};
+use engine::pool::{
+    Candidate, CandidateDevice, CandidateDevices, CandidateState, DiscoverError, GroupRole,
+};
 
 use crate::host::MemoryEngine;
 use crate::numbers::now_s;
 use crate::pool_properties;
 use crate::state::Shared;
 use crate::vdevs::{Group, Leaf, Trouble};
-use crate::world::Label;
+use crate::world::{Label, LabelState};
 
 impl MemoryEngine {
     pub(crate) fn found_in(&self, places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
@@ -78,26 +81,27 @@ impl MemoryEngine {
         Candidate {
             name: state.name.to_string(),
             guid: state.guid,
-            state: label.state,
+            state: match label.state {
+                LabelState::Exported => CandidateState::Exported,
+                _ => CandidateState::Active,
+            },
             host_id: Some(label.host.0.get()),
             host_name: Some(label.host_name.clone()),
-            txg: state.tree.txg,
             is_watched: pool_properties::get(&state.properties, "multihost") == Some("on"),
-            devices: state.vdevs.leaves().map(device).collect(),
-            groups_missing: 0,
-            features_for_read: Vec::new(),
             note: state.note.clone(),
-            conflicts: Vec::new(),
-            left_out: Vec::new(),
-            legs: Legs {
-                groups: state.vdevs.groups.iter().filter(holds).map(group).collect(),
-                groups_missing: 0,
-                pool_guid: state.guid,
-                newest_txg: state.tree.txg,
-                newest_time_s: now_s(),
-                record: state.record,
+            devices: CandidateDevices {
+                all: state.vdevs.leaves().map(device).collect(),
+                legs: Legs {
+                    groups: state.vdevs.groups.iter().filter(holds).map(group).collect(),
+                    groups_missing: 0,
+                    pool_guid: state.guid,
+                    newest_txg: state.tree.txg,
+                    newest_time_s: now_s(),
+                    record: state.record,
+                },
+                ..CandidateDevices::default()
             },
-            detail: Detail::new(Arc::clone(shared)),
+            detail: Opaque::new(Arc::clone(shared)),
         }
     }
 }

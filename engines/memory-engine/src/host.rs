@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use engine::HostId;
-use engine::pool::{GroupKind, GroupRole, LabelState, PoolError, PoolErrorKind, PoolSpec};
+use engine::pool::{GroupKind, GroupRole, PoolError, PoolErrorKind, PoolSpec};
 use units::PoolName;
 
 use crate::numbers::new_guid;
@@ -14,7 +14,7 @@ use crate::pool_properties;
 use crate::state::{MemoryPool, Shared, State};
 use crate::tree::{Dataset, Tree};
 use crate::vdevs::{Trouble, Vdevs, check_groups};
-use crate::world::{Disk, Label, World};
+use crate::world::{Disk, Label, LabelState, World};
 
 /// The engine, on one host. Copies are the same host.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::capabilities::Ownership;
 use engine::pool::{
-    Candidate, DiscoverError, GroupRole, ImportOptions, LabelState, PoolError, PoolErrorKind,
-    PoolSpec, Previous, SafeToOwn,
+    Candidate, DiscoverError, GroupRole, ImportOptions, PoolError, PoolErrorKind, PoolSpec,
+    Previous, SafeToOwn,
 };
 use engine::{Claimed, Engine, HostId, Optional, Pool};
 use units::{ByteCount, PoolName};
@@ -14,7 +14,7 @@ use units::{ByteCount, PoolName};
 use crate::host::MemoryEngine;
 use crate::state::{MemoryPool, Shared, State};
 use crate::vdevs::{Group, Trouble};
-use crate::world::Label;
+use crate::world::{Label, LabelState};
 
 const IMPORT: &str = "import";
 
@@ -37,7 +37,11 @@ impl MemoryEngine {
 }
 
 fn in_use(candidate: &Candidate) -> PoolErrorKind {
-    let path = candidate.devices.first().map(|device| device.path.clone());
+    let path = candidate
+        .devices
+        .all
+        .first()
+        .map(|device| device.path.clone());
     PoolErrorKind::DeviceInUse {
         path: path.unwrap_or_default(),
         by: "another process".to_owned(),
@@ -74,13 +78,13 @@ impl<'a> ClaimedPool<'a> {
                 fail(PoolErrorKind::Shape { why })
             })?,
         };
-        if let Some(kind) = PoolErrorKind::against(&candidate.legs, options) {
+        if let Some(kind) = PoolErrorKind::against(&candidate.devices.legs, options) {
             return Err(fail(kind));
         }
         if engine.owner(candidate.guid) == Some(engine.host) {
             return Err(fail(in_use(candidate)));
         }
-        if shared_of(candidate).lock().tree.txg > candidate.txg {
+        if shared_of(candidate).lock().tree.txg > candidate.devices.legs.newest_txg {
             return Err(fail(PoolErrorKind::Changed));
         }
         Ok(Self {
@@ -115,7 +119,7 @@ impl<'a> ClaimedPool<'a> {
             }
         }
         if !state.vdevs.are_enough() {
-            let missing = self.candidate.legs.missing_paths();
+            let missing = self.candidate.devices.legs.missing_paths();
             let missing: Vec<String> = missing
                 .iter()
                 .map(|path| path.display().to_string())

@@ -1,10 +1,9 @@
 //! What has arrived of a stream that has not ended.
 
-use engine::transfer::{ResumeToken, SendForm};
-use send_stream::StreamErrorKind;
+use engine::transfer::{StreamError, StreamFault};
 
 use crate::image::Image;
-use crate::stream::{Begin, Record, token_text};
+use crate::stream::{Begin, Record, Rest};
 
 /// What has arrived of a stream.
 #[derive(Clone)]
@@ -25,36 +24,33 @@ pub(crate) struct Partial {
 impl Partial {
     /// What the sender needs to go on.
     pub(crate) fn token(&self) -> String {
-        token_text(&ResumeToken {
+        let rest = Rest {
             to_guid: self.begin.to_guid,
             from_guid: self.begin.from_guid,
             to_name: self.begin.to_name.clone(),
-            object: 1,
             offset: self.next_block * self.begin.block_size,
             bytes: self.bytes,
-            form: match self.begin.encryption {
-                Some(_) => SendForm::RAW,
-                None => SendForm::default(),
-            },
-        })
+            is_raw: self.begin.encryption.is_some(),
+        };
+        rest.token()
     }
 
     /// Takes a record; whether more follow.
-    pub(crate) fn take(&mut self, record: Record) -> Result<bool, StreamErrorKind> {
+    pub(crate) fn take(&mut self, record: Record) -> Result<bool, StreamError> {
         let blocks = self.begin.size / self.begin.block_size;
         let number = match &record {
             Record::End => return Ok(false),
             Record::Written(number, _) | Record::Freed(number) => *number,
         };
         if number >= blocks {
-            return Err(StreamErrorKind::Malformed("a block lies beyond the end"));
+            return Err(StreamFault::Malformed.because("a block lies beyond the end"));
         }
         match record {
             Record::Written(_, block) if block.len() as u64 == self.begin.block_size => {
                 self.image.blocks.insert(number, block.into());
             }
             Record::Freed(_) => drop(self.image.blocks.remove(&number)),
-            _ => return Err(StreamErrorKind::Malformed("a block has another length")),
+            _ => return Err(StreamFault::Malformed.because("a block has another length")),
         }
         self.next_block = number + 1;
         Ok(true)

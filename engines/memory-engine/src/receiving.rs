@@ -4,24 +4,26 @@ use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use engine::capabilities::Receiving;
-use engine::dataset::{DatasetErrorKind, Value};
+use engine::dataset::{DatasetErrorKind, DatasetKind, Value};
 use engine::transfer::{
-    Contents, Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
+    Initial, Interrupted, ReceiveSpec, Received, StreamError, StreamFault, TransferError,
+    TransferErrorKind,
 };
-use send_stream::StreamErrorKind;
 use units::{SnapshotName, VolumeName};
 
 use crate::image::Image;
 use crate::numbers::now_s;
 use crate::partial::Partial;
 use crate::state::{MemoryPool, State};
-use crate::stream::{Begin, Reader};
+use crate::stream::{Begin, FORMAT, Reader};
 use crate::tree::{Dataset, Snapshot, Tree};
 
 /// What the library says of streams that do not fit.
-const UNFIT: TransferErrorKind = TransferErrorKind::Stream(StreamErrorKind::Malformed(
-    "it does not fit the volume, or contradicts itself",
-));
+fn unfit() -> TransferErrorKind {
+    TransferErrorKind::Stream(
+        StreamFault::Malformed.because("it does not fit the volume, or contradicts itself"),
+    )
+}
 
 impl Tree {
     /// What a stream of changes begins with in a volume that exists.
@@ -75,10 +77,10 @@ impl State {
             (Some(left), _) if left.is_under_way => return Err(TransferErrorKind::Partial),
             (Some(left), Some(first)) => {
                 let fits = left.begin.to_guid == begin.to_guid && left.next_block == first;
-                return if fits { Ok(left.clone()) } else { Err(UNFIT) };
+                return if fits { Ok(left.clone()) } else { Err(unfit()) };
             }
             (Some(_), None) => return Err(TransferErrorKind::Partial),
-            (None, Some(_)) => return Err(UNFIT),
+            (None, Some(_)) => return Err(unfit()),
             (None, None) => {}
         }
         let mut image = match existing {
@@ -112,7 +114,7 @@ impl State {
                 Ok(_) => Ok(()),
                 Err(_) => Err(missing()),
             },
-            Some(there) if is_raw && there.encryption.is_none() => Err(UNFIT),
+            Some(there) if is_raw && there.encryption.is_none() => Err(unfit()),
             Some(there) if there.is_open => Err(TransferErrorKind::Partial),
             Some(_) if !is_raw && self.tree.is_locked(name) => Err(missing()),
             Some(_) => Ok(()),
@@ -198,6 +200,10 @@ impl State {
 }
 
 impl Receiving for MemoryPool {
+    fn formats(&self) -> &'static [&'static str] {
+        &[FORMAT]
+    }
+
     fn receive(
         &self,
         spec: &ReceiveSpec,
@@ -232,11 +238,12 @@ impl Receiving for MemoryPool {
             }
         };
         let mut state = self.lock();
-        let initial = initial(Contents::Volume, &[]);
+        let initial = initial(DatasetKind::Volume, &[]);
         let ended =
             ended.and_then(|()| state.complete(name, snapshot.tag(), partial.clone(), &initial));
         if let Err(kind) = ended {
-            partial.is_kept &= kind == TransferErrorKind::Stream(StreamErrorKind::Cut);
+            let is_cut = |error: &StreamError| error.fault == StreamFault::Cut;
+            partial.is_kept &= matches!(&kind, TransferErrorKind::Stream(error) if is_cut(error));
             state.give_up(name, partial);
             return Err(fail(kind));
         }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use engine::Opaque;
 use engine::capabilities::Sending;
 use engine::dataset::{DatasetErrorKind, DatasetRef};
 use engine::transfer::{Base, Bookmark, ResumeToken, SendSpec, TransferError, TransferErrorKind};
@@ -10,7 +11,7 @@ use units::{SnapshotName, VolumeName};
 
 use crate::image::Image;
 use crate::state::{MemoryPool, State};
-use crate::stream::{self, Begin, Writer};
+use crate::stream::{self, Begin, Rest, Writer};
 use crate::tree::{Dataset, Found, Mark, Snapshot};
 
 /// What is sent, taken while the pool was held.
@@ -137,7 +138,10 @@ impl State {
                 size: snapshot.image.size,
                 block_size,
                 is_clone: start.as_ref().is_some_and(|start| start.is_origin),
-                rest_from: spec.resume.map(|(_, offset)| offset / block_size.max(1)),
+                rest_from: spec
+                    .resume
+                    .as_ref()
+                    .map(|from| from.get::<u64>() / block_size.max(1)),
                 encryption,
             },
             to: Arc::clone(&snapshot.image),
@@ -147,6 +151,10 @@ impl State {
 }
 
 impl Sending for MemoryPool {
+    fn format(&self) -> &'static str {
+        stream::FORMAT
+    }
+
     fn send(&self, spec: &SendSpec, to: &mut dyn Write) -> Result<u64, TransferError> {
         const DOING: &str = "send";
         let state = self.begin_transfer("send", DOING, (&spec.snapshot).into())?;
@@ -195,7 +203,8 @@ impl Sending for MemoryPool {
                 .ok()
         };
         let snapshot = named(token.to_guid).ok_or_else(gone)?;
-        let base = match token.from_guid {
+        let rest = token.detail.get::<Rest>();
+        let base = match rest.from_guid {
             0 => None,
             guid => match named(guid) {
                 Some(base) => Some(Base::from(&base)),
@@ -205,8 +214,8 @@ impl Sending for MemoryPool {
         Ok(SendSpec {
             snapshot,
             base,
-            form: token.form,
-            resume: Some((token.object, token.offset)),
+            form: rest.form(),
+            resume: Some(Opaque::new(rest.offset)),
         })
     }
 

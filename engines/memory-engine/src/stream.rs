@@ -6,9 +6,11 @@
 
 use std::io::{Read, Write};
 
+use engine::Opaque;
 use engine::keys::{KEY_BYTES, KeyFormat};
-use engine::transfer::{ResumeToken, SendForm, TransferError, TransferErrorKind};
-use send_stream::StreamErrorKind;
+use engine::transfer::{
+    ResumeToken, SendForm, StreamError, StreamFault, TransferError, TransferErrorKind,
+};
 
 use crate::encryption::{Encryption, OwnKey};
 
@@ -17,6 +19,8 @@ const MAGIC: &[u8; 16] = b"bulkhead-memory\n";
 const TEXT_BYTES_MAX: u64 = 4096;
 /// Largest block, in bytes.
 const BLOCK_BYTES_MAX: u64 = 16 << 20;
+/// The name of the format of its streams.
+pub(crate) const FORMAT: &str = "stream of the engine in memory";
 /// Begins a resume token.
 const TOKEN_WORD: &str = "memory";
 
@@ -144,38 +148,40 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn raw(&mut self, length: u64) -> Result<Vec<u8>, StreamErrorKind> {
+    fn raw(&mut self, length: u64) -> Result<Vec<u8>, StreamError> {
         let mut bytes = vec![0; length as usize];
         self.from
             .read_exact(&mut bytes)
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => StreamErrorKind::Cut,
-                _ => StreamErrorKind::Read,
+                std::io::ErrorKind::UnexpectedEof => StreamFault::Cut.because(
+                    "the stream was cut off: receive the rest with its resume token, or send it again",
+                ),
+                _ => StreamFault::Read.because("read the stream"),
             })?;
         self.bytes += length;
         Ok(bytes)
     }
 
-    fn number(&mut self) -> Result<u64, StreamErrorKind> {
+    fn number(&mut self) -> Result<u64, StreamError> {
         let bytes = self.raw(8)?;
         Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
     }
 
-    fn block(&mut self, length_max: u64) -> Result<Vec<u8>, StreamErrorKind> {
+    fn block(&mut self, length_max: u64) -> Result<Vec<u8>, StreamError> {
         match self.number()? {
             length if length <= length_max => self.raw(length),
-            _ => Err(StreamErrorKind::Malformed("a part is too long")),
+            _ => Err(StreamFault::Malformed.because("a part is too long")),
         }
     }
 
-    fn text(&mut self) -> Result<String, StreamErrorKind> {
+    fn text(&mut self) -> Result<String, StreamError> {
         let bytes = self.block(TEXT_BYTES_MAX)?;
-        String::from_utf8(bytes).map_err(|_| StreamErrorKind::Malformed("a name is no text"))
+        String::from_utf8(bytes).map_err(|_| StreamFault::Malformed.because("a name is no text"))
     }
 
-    pub(crate) fn begin(&mut self) -> Result<Begin, StreamErrorKind> {
+    pub(crate) fn begin(&mut self) -> Result<Begin, StreamError> {
         if self.raw(MAGIC.len() as u64)? != MAGIC {
-            return Err(StreamErrorKind::NotAStream);
+            return Err(StreamFault::NotAStream.because(format!("this is no {FORMAT}")));
         }
         Ok(Begin {
             to_guid: self.number()?,
@@ -192,10 +198,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn encryption(&mut self) -> Result<Encryption, StreamErrorKind> {
+    fn encryption(&mut self) -> Result<Encryption, StreamError> {
         let suite = self.text()?;
         let format: Result<KeyFormat, _> = self.text()?.parse();
-        let format = format.map_err(|_| StreamErrorKind::Malformed("its key has no such form"))?;
+        let format =
+            format.map_err(|_| StreamFault::Malformed.because("its key has no such form"))?;
         let own = OwnKey {
             format,
             salt: self.number()?,
@@ -214,36 +221,55 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(crate) fn record(&mut self) -> Result<Record, StreamErrorKind> {
+    pub(crate) fn record(&mut self) -> Result<Record, StreamError> {
         let kind = self.number()?;
         let number = self.number()?;
         match kind {
             END if number == self.records => return Ok(Record::End),
-            END => return Err(StreamErrorKind::Malformed("records are missing")),
+            END => return Err(StreamFault::Malformed.because("records are missing")),
             _ => self.records += 1,
         }
         match kind {
             WRITTEN => Ok(Record::Written(number, self.block(BLOCK_BYTES_MAX)?)),
             FREED => Ok(Record::Freed(number)),
-            _ => Err(StreamErrorKind::Malformed("there is no such record")),
+            _ => Err(StreamFault::Malformed.because("there is no such record")),
         }
     }
 }
 
-/// The text of a token.
-pub(crate) fn token_text(token: &ResumeToken) -> String {
-    let name = units::hex::encode(token.to_name.as_bytes());
-    format!(
-        "{TOKEN_WORD}-{:x}-{:x}-{:x}-{:x}-{:x}-{name}",
-        token.to_guid,
-        token.from_guid,
-        token.offset,
-        token.bytes,
-        u8::from(token.form.raw),
-    )
+/// Where a stream was cut off, and what it was.
+pub(crate) struct Rest {
+    pub(crate) to_guid: u64,
+    pub(crate) from_guid: u64,
+    pub(crate) to_name: String,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) is_raw: bool,
 }
 
-/// Understands a token of this engine.
+impl Rest {
+    /// The text of a token.
+    pub(crate) fn token(&self) -> String {
+        let name = units::hex::encode(self.to_name.as_bytes());
+        format!(
+            "{TOKEN_WORD}-{:x}-{:x}-{:x}-{:x}-{:x}-{name}",
+            self.to_guid,
+            self.from_guid,
+            self.offset,
+            self.bytes,
+            u8::from(self.is_raw),
+        )
+    }
+
+    pub(crate) fn form(&self) -> SendForm {
+        match self.is_raw {
+            false => SendForm::default(),
+            true => SendForm::RAW,
+        }
+    }
+}
+
+/// Parses a token of this engine.
 pub(crate) fn parse_token(text: &str) -> Result<ResumeToken, TransferError> {
     let refuse = |why| {
         let shown: String = text.chars().take(16).collect();
@@ -258,16 +284,18 @@ pub(crate) fn parse_token(text: &str) -> Result<ResumeToken, TransferError> {
     let (to_guid, from_guid) = (number(part()?)?, number(part()?)?);
     let (offset, bytes, raw) = (number(part()?)?, number(part()?)?, number(part()?)?);
     let name = units::hex::decode(part()?).and_then(|name| String::from_utf8(name).ok());
+    let to_name = name.ok_or_else(|| refuse("its last part is not hex"))?;
     Ok(ResumeToken {
         to_guid,
-        from_guid,
-        to_name: name.ok_or_else(|| refuse("its last part is not hex"))?,
-        object: 1,
-        offset,
+        to_name: to_name.clone(),
         bytes,
-        form: match raw {
-            0 => SendForm::default(),
-            _ => SendForm::RAW,
-        },
+        detail: Opaque::new(Rest {
+            to_guid,
+            from_guid,
+            to_name,
+            offset,
+            bytes,
+            is_raw: raw != 0,
+        }),
     })
 }

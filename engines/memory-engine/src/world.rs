@@ -5,12 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use engine::HostId;
-use engine::pool::{GroupRole, LabelState, PoolErrorKind};
+use engine::pool::{GroupRole, PoolErrorKind};
 
 use crate::vdevs::Vdevs;
 
 /// Smallest device, in bytes.
 const DEVICE_BYTES_MIN: u64 = 64 << 20;
+
+/// How a disk is used, by its label.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LabelState {
+    Active,
+    Exported,
+    Destroyed,
+    Spare,
+    Cache,
+}
 
 /// What a disk says of the pool that it is, or was, in.
 #[derive(Clone)]

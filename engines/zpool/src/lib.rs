@@ -31,9 +31,9 @@ pub mod volume;
 
 pub use ::engine::error::SystemError;
 pub use error::EngineError;
-pub use labels::{HostId, host_name};
 pub use library::described as library;
 pub use nvlist::{NvList, NvRef, NvValue};
 pub use pool::{Pool, discover};
 pub use runtime::{Engine, EngineOptions};
+pub use units::{HostId, host_name};
 pub use volume::Volume;

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use labels::HostId;
 use units::ByteCount;
+use units::HostId;
 use zpool_sys as sys;
 
 use crate::device::{self, DeviceOptions};

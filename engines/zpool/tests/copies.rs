@@ -130,7 +130,7 @@ fn import(engine: &'static Engine, candidate: &Candidate) -> Pool {
 }
 
 fn paths(candidate: &Candidate) -> Vec<PathBuf> {
-    let present = candidate.devices.iter().filter(|device| device.present);
+    let present = candidate.devices.all.iter().filter(|device| device.present);
     let mut paths: Vec<_> = present.map(|device| device.path.clone()).collect();
     paths.sort();
     paths
@@ -198,10 +198,19 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
             let own: Vec<PathBuf> = names.iter().map(|name| parts.folder().join(name)).collect();
             for places in arrangements(parts.folder(), names) {
                 let candidate = found(&places, &[]);
-                assert_eq!(candidate.conflicts, [], "{layout_name} {how}: {places:?}");
+                assert_eq!(
+                    candidate.devices.conflicts,
+                    [],
+                    "{layout_name} {how}: {places:?}"
+                );
                 assert_eq!(paths(&candidate), own, "{layout_name} {how}: {places:?}");
                 let copies = places.len() - own.len();
-                assert_eq!(candidate.left_out.len(), copies, "{:?}", candidate.left_out);
+                assert_eq!(
+                    candidate.devices.left_out.len(),
+                    copies,
+                    "{:?}",
+                    candidate.devices.left_out
+                );
             }
             // The original disks are gone.
             let moved = parts.folder().join("moved");
@@ -226,8 +235,11 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
                     copies.any(|copy| places.contains(&copy))
                 };
                 let unclear = names.iter().filter(has_its_root).count();
-                let told = format!("{layout_name} {how} {places:?}: {:?}", candidate.conflicts);
-                assert_eq!(candidate.conflicts.len(), unclear, "{told}");
+                let told = format!(
+                    "{layout_name} {how} {places:?}: {:?}",
+                    candidate.devices.conflicts
+                );
+                assert_eq!(candidate.devices.conflicts.len(), unclear, "{told}");
                 if unclear == 0 {
                     assert_eq!(paths(&candidate), own, "{told}");
                 }
@@ -264,7 +276,7 @@ fn a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one
             assert!(matches!(kind, PoolErrorKind::Copies(_)), "{kind}");
             let chosen = found(&places, &places[..1]);
             assert!(
-                matches!(&chosen.left_out[..], [LeftOut::Copy { path, .. }] if *path == places[1])
+                matches!(&chosen.devices.left_out[..], [LeftOut::Copy { path, .. }] if *path == places[1])
             );
             let pool = import(engine, &chosen);
             assert_eq!(number(&pool), 3);
@@ -286,7 +298,7 @@ fn a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one
             export(pool);
             let both = found(&["original", "last.m"].map(disk), &[]);
             assert!(
-                matches!(&both.conflicts[..], [Conflict::Same(_)]),
+                matches!(&both.devices.conflicts[..], [Conflict::Same(_)]),
                 "{both:?}"
             );
         }
@@ -307,11 +319,15 @@ fn number_of(name: &str, gone: &[&str]) -> u8 {
         std::fs::remove_file(disk(gone)).expect("removed");
     }
     let candidate = found(&[disk(name)], &[]);
-    let missing = candidate.devices.iter().filter(|device| !device.present);
+    let missing = candidate
+        .devices
+        .all
+        .iter()
+        .filter(|device| !device.present);
     let options = ImportOptions {
         word: Some(Word {
             pool_guid: candidate.guid,
-            newest_txg: candidate.legs.newest_txg,
+            newest_txg: candidate.devices.legs.newest_txg,
             missing: missing.map(|device| device.guid).collect(),
             may_lose_newest: false,
             forgets_record: false,
@@ -350,7 +366,7 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
         // On another host nothing is certain: a missing device may be newer.
         Some("elsewhere") => {
             let candidate = found(&["first.n", "m"].map(disk), &[disk("m")]);
-            let out = &candidate.left_out[..];
+            let out = &candidate.devices.left_out[..];
             assert!(
                 out.iter().any(
                     |one| matches!(one, LeftOut::Older { path, .. } if *path == disk("first.n"))
@@ -405,12 +421,16 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
         Some("begin") => {
             let mut alone = discover_alone(&[disk("first.m")]).expect("labels");
             let candidate = alone.remove(0);
-            let missing = candidate.devices.iter().filter(|device| !device.present);
+            let missing = candidate
+                .devices
+                .all
+                .iter()
+                .filter(|device| !device.present);
             let options = ImportOptions {
                 rename: Some("other".parse().expect("a name")),
                 word: Some(Word {
                     pool_guid: candidate.guid,
-                    newest_txg: candidate.legs.newest_txg,
+                    newest_txg: candidate.devices.legs.newest_txg,
                     missing: missing.map(|device| device.guid).collect(),
                     may_lose_newest: false,
                     forgets_record: true,
@@ -427,7 +447,7 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
         }
         Some("original") => {
             let candidate = found(&[folder()], &[]);
-            assert_eq!(candidate.conflicts, []);
+            assert_eq!(candidate.devices.conflicts, []);
             assert_eq!(paths(&candidate), ["m", "n"].map(disk));
             let pool = import(start(), &candidate);
             assert_eq!(number(&pool), 2);
@@ -436,14 +456,14 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
         Some("one side") => {
             std::fs::remove_file(disk("m")).expect("removed");
             let candidate = found(&[disk("n"), disk("first.m")], &[]);
-            assert_eq!(candidate.conflicts, []);
+            assert_eq!(candidate.devices.conflicts, []);
             assert_eq!(paths(&candidate), [disk("n")]);
         }
         // The command is repeated.
         Some("again") => {
             let alone = discover_alone(&[disk("first.m")]).expect("labels");
             assert_eq!(paths(&alone[0]), [disk("first.m")]);
-            assert_eq!(alone[0].conflicts, []);
+            assert_eq!(alone[0].devices.conflicts, []);
         }
         Some(other) => panic!("no part {other}"),
         None => {
@@ -478,7 +498,7 @@ fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it
         Some("chosen") => {
             std::fs::rename(disk("first.n"), disk("n")).expect("renamed");
             let candidate = found(&[folder()], &[]);
-            let older = matches!(&candidate.conflicts[..], [Conflict::Older { device, .. }] if device.path == disk("n"));
+            let older = matches!(&candidate.devices.conflicts[..], [Conflict::Older { device, .. }] if device.path == disk("n"));
             assert!(older, "{candidate:?}");
             let pool = import(start(), &found(&[folder()], &[disk("n")]));
             assert_eq!(number(&pool), 1);
@@ -487,7 +507,7 @@ fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it
         // Without a choice, because the pool was opened with it.
         Some("again") => {
             let candidate = found(&[folder()], &[]);
-            assert_eq!(candidate.conflicts, []);
+            assert_eq!(candidate.devices.conflicts, []);
             export(import(start(), &candidate));
         }
         Some(other) => panic!("no part {other}"),

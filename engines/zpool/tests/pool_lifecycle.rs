@@ -6,7 +6,7 @@ use std::path::Path;
 
 use engine::capabilities::{Devices, Health, Ownership, PoolProperties};
 use engine::pool::{
-    DeviceState, GroupKind, GroupRole, GroupSpec, ImportOptions, LabelState, PoolErrorKind,
+    CandidateState, DeviceState, GroupKind, GroupRole, GroupSpec, ImportOptions, PoolErrorKind,
     PoolSpec, Role, SafeToOwn,
 };
 use labels::Device;
@@ -41,9 +41,9 @@ fn live(groups: Vec<GroupSpec>) {
     assert_eq!(found.len(), 1, "{found:?}");
     let candidate = &found[0];
     assert_eq!(candidate.name, "tank");
-    assert_eq!(candidate.state, LabelState::Exported);
+    assert_eq!(candidate.state, CandidateState::Exported);
     assert_eq!(candidate.host_id, Some(engine.host_id().0.get()));
-    assert!(candidate.devices.iter().all(|device| device.present));
+    assert!(candidate.devices.all.iter().all(|device| device.present));
     let proof = SafeToOwn::exported(candidate).expect("it was exported");
     let pool = Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
 
@@ -236,7 +236,7 @@ fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
             let pool = support::mirror(engine, &devices);
             pool.destroy().map_err(|(_, error)| error).expect("destroy");
             let found = discover(&[folder()]).expect("discover");
-            assert_eq!(found[0].state, LabelState::Destroyed);
+            assert_eq!(found[0].state, CandidateState::Destroyed);
             assert!(SafeToOwn::exported(&found[0]).is_none());
             export(support::mirror(engine, &devices));
         },
@@ -268,10 +268,10 @@ fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
             let pool = pool.expect("import");
             assert_eq!(candidate().note.as_deref(), Some(NOTE));
             // A note that might prevent the label from being written is omitted.
-            let txg = candidate().txg;
+            let txg = candidate().devices.legs.newest_txg;
             note(&pool, &"x".repeat(70_000));
             assert_eq!(candidate().note, None);
-            assert!(candidate().txg > txg);
+            assert!(candidate().devices.legs.newest_txg > txg);
             note(&pool, "");
             assert_eq!(candidate().note, None);
             export(pool);
@@ -337,8 +337,8 @@ fn a_group_that_was_removed_is_not_waited_for() {
     export(pool);
     let found = discover(&[folder()]).expect("discover");
     let candidate = found.iter().find(|one| one.name == "tank").expect("found");
-    assert_eq!(candidate.groups_missing, 0);
-    assert!(candidate.legs.is_enough());
+    assert_eq!(candidate.devices.legs.groups_missing, 0);
+    assert!(candidate.devices.legs.is_enough());
     let proof = SafeToOwn::exported(candidate).expect("it was exported");
     let pool = Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
     assert_eq!(pool.status().expect("status").state, DeviceState::Online);

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use engine::capabilities::{Devices, Health, PoolProperties};
 use engine::pool::{
-    GroupKind, GroupRole, GroupSpec, ImportOptions, LabelState, PoolErrorKind, PoolSpec, SafeToOwn,
+    CandidateState, GroupKind, GroupRole, GroupSpec, ImportOptions, PoolErrorKind, PoolSpec,
+    SafeToOwn,
 };
 use support::{
     Parts, disks, engine, export, folder, isolated, mirror, part, sized_disks, tank, wait_until,
@@ -145,7 +146,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
         Some("refused") => {
             let engine = engine();
             let found = discover(&[folder()]).expect("discover");
-            assert_eq!(found[0].state, LabelState::Active);
+            assert_eq!(found[0].state, CandidateState::Active);
             assert!(SafeToOwn::exported(&found[0]).is_none());
             let error = zpool::pool::same_host_and_locked(engine, &found[0]).expect_err("locked");
             assert!(

@@ -61,13 +61,13 @@ fn import(options: &ImportOptions, has_lost_power: bool) -> Result<Pool, engine:
         .remove(0);
     if has_lost_power {
         // Long before this host was booted.
-        candidate.legs.newest_time_s = 0;
+        candidate.devices.legs.newest_time_s = 0;
     }
     let proof = zpool::pool::same_host_and_locked(engine, &candidate).expect("its process is gone");
     let options = ImportOptions {
         word: options.word.clone().map(|word| Word {
             pool_guid: candidate.guid,
-            newest_txg: candidate.legs.newest_txg,
+            newest_txg: candidate.devices.legs.newest_txg,
             ..word
         }),
         ..options.clone()

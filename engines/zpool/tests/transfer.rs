@@ -346,7 +346,7 @@ fn a_send_that_goes_on_where_nothing_is_ends_or_is_refused() {
             for object in objects {
                 for offset in offsets {
                     let spec = SendSpec {
-                        resume: Some((object, offset)),
+                        resume: Some(engine::Opaque::new((object, offset))),
                         ..send.clone()
                     };
                     let _ = two.tank.send(&spec, &mut std::io::sink());

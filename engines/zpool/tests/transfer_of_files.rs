@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use engine::capabilities::{Datasets, FileSystems, Keys, Receiving, Sending, Snapshotting};
-use engine::dataset::{DatasetRef, FileSystemSpec};
+use engine::dataset::{DatasetKind, DatasetRef, FileSystemSpec};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
-use engine::transfer::{Base, Contents, ReceiveSpec, SendForm, SendSpec};
+use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec};
 use file_system::{FileSystem, Guard, Identity, Kind, Make, Node, SetAttributes, SetExtended};
 use support::records::{records, with_checksums};
 use support::{Parts, export, isolated, part, two_pools};
@@ -170,8 +170,8 @@ fn into(name: &str) -> ReceiveSpec {
 }
 
 fn receive(pool: &Pool, name: &str, stream: &[u8]) {
-    let initial = |contents: Contents, _: &[_]| {
-        assert_eq!(contents, Contents::FileSystem);
+    let initial = |kind: DatasetKind, _: &[_]| {
+        assert_eq!(kind, DatasetKind::Filesystem);
         vec![("sharenfs".to_owned(), "off".into())]
     };
     let mut source = stream;

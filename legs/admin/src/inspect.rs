@@ -72,13 +72,13 @@ impl Inspection for Connected {
         laid_out.map_err(Failure::of("create the names of legs"))?;
         let unavailable = |why: String| Failure::new(FailureKind::Unavailable, why);
         let candidate = self.multi_head.found().map_err(unavailable)?;
-        let present = candidate.devices.iter().filter(|device| device.present);
+        let present = candidate.devices.all.iter().filter(|device| device.present);
         let options = ImportOptions {
             read_only: true,
             rename: Some(name.clone()),
             claims: Claims::Locks,
             record: Some(Record {
-                number: candidate.legs.record.unwrap_or(0),
+                number: candidate.devices.legs.record.unwrap_or(0),
                 current: present.map(|device| device.guid).collect(),
             }),
             ..ImportOptions::default()

@@ -13,7 +13,7 @@ use certificates::Identity;
 use control::answer::{Answer, Done};
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
 use control::{Failure, FailureKind};
-use engine::pool::{Candidate, Claims, ImportOptions, LabelState, PreviousOwner, SafeToOwn};
+use engine::pool::{Candidate, CandidateState, Claims, ImportOptions, PreviousOwner, SafeToOwn};
 use engine::{Engine, Pool};
 use leg_door::{Claim, Directories, LegRequest, LegStatus};
 use leg_record::{DiskId, MemberId, Memory};
@@ -517,14 +517,19 @@ impl LegsOfPool {
             .lay_out(|_| true)
             .map_err(Failure::of("create the names of legs"))?;
         let candidate = self.multi_head.found().map_err(failed)?;
-        if candidate.legs.record.is_none() && candidate.state != LabelState::Exported {
+        if candidate.devices.legs.record.is_none() && candidate.state != CandidateState::Exported {
             let message = format!("pool {} was opened elsewhere in the meantime", self.pool);
             return Err(Failure::new(FailureKind::Busy, message)
                 .advise("check that no other head serves it, and repeat the command"));
         }
         let record = engine::pool::legs::Record {
             number: self.record(),
-            current: candidate.devices.iter().map(|device| device.guid).collect(),
+            current: candidate
+                .devices
+                .all
+                .iter()
+                .map(|device| device.guid)
+                .collect(),
         };
         import(engine, &candidate, record, &|_| Ok(())).map_err(failed)
     }

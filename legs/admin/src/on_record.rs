@@ -17,7 +17,7 @@ use crate::multi_head::LegsOfPool;
 /// They name another record, or the pool has the wrong devices.
 pub(crate) fn may_record(candidate: &Candidate, legs: &LegsOfPool) -> Result<bool, Failure> {
     consists_of(candidate, legs)?;
-    match candidate.legs.record {
+    match candidate.devices.legs.record {
         None => Ok(false),
         Some(number) if number == legs.record() => Ok(true),
         Some(number) => Err(other_record(legs.name(), number, legs)),
@@ -60,13 +60,19 @@ pub(crate) fn are_there(legs: &LegsOfPool) -> Result<(), Failure> {
 /// Checks that each group of the pool is one configured disk of this head, and that each configured disk is one.
 fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> {
     let (name, own, file) = (&candidate.name, legs.own_paths(), legs.path().display());
-    if candidate.legs.groups_missing > 0 {
+    if candidate.devices.legs.groups_missing > 0 {
         return refused(
             format!("not all disks of pool {name} were found"),
             format!("name all of them in {file}, or say where they are with --search"),
         );
     }
-    if let Some(group) = candidate.legs.groups.iter().find(|group| !is_one(group)) {
+    if let Some(group) = candidate
+        .devices
+        .legs
+        .groups
+        .iter()
+        .find(|group| !is_one(group))
+    {
         let paths = group.members.iter().flatten().map(|leg| &leg.path);
         let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
         return refused(
@@ -83,6 +89,7 @@ fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> 
     let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let found: BTreeSet<PathBuf> = candidate
         .devices
+        .all
         .iter()
         .map(|one| real(&one.path))
         .collect();
@@ -122,8 +129,9 @@ fn is_one(group: &LegGroup) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use engine::Opaque;
     use engine::pool::legs::{Leg, Legs};
-    use engine::pool::{CandidateDevice, Detail, LabelState};
+    use engine::pool::{CandidateDevice, CandidateDevices, CandidateState};
 
     use std::path::Path;
 
@@ -154,26 +162,22 @@ mod tests {
         Candidate {
             name: "tank".to_owned(),
             guid: 9,
-            state: LabelState::Exported,
+            state: CandidateState::Exported,
             host_id: None,
             host_name: None,
-            txg: 5,
             is_watched: false,
-            devices: groups.iter().copied().flatten().map(device).collect(),
-            groups_missing: 0,
-            features_for_read: Vec::new(),
             note: None,
-            conflicts: Vec::new(),
-            left_out: Vec::new(),
-            legs: Legs {
-                groups: groups.iter().map(group).collect(),
-                groups_missing: 0,
-                pool_guid: 9,
-                newest_txg: 5,
-                newest_time_s: 0,
-                record: None,
+            devices: CandidateDevices {
+                all: groups.iter().copied().flatten().map(device).collect(),
+                legs: Legs {
+                    groups: groups.iter().map(group).collect(),
+                    pool_guid: 9,
+                    newest_txg: 5,
+                    ..Legs::default()
+                },
+                ..CandidateDevices::default()
             },
-            detail: Detail::new(()),
+            detail: Opaque::new(()),
         }
     }
 

@@ -420,7 +420,7 @@ impl MultiHeadSide {
             groups.position(|group| group.legs.iter().any(|leg| leg.disk == disk.0))
         };
         let mut labelled: BTreeMap<usize, usize> = BTreeMap::new();
-        for (number, group) in candidate.legs.groups.iter().enumerate() {
+        for (number, group) in candidate.devices.legs.groups.iter().enumerate() {
             for leg in group.members.iter().flatten() {
                 let Some(disk) = self.multi_head.remotes.at(&leg.path) else {
                     continue;
@@ -489,7 +489,7 @@ impl Side for MultiHeadSide {
         laid_out.map_err(|error| format!("create the names of legs: {error}"))?;
         let candidate = multi_head.found()?;
         self.refuse_crossed(&candidate)?;
-        let devices = candidate.devices.iter();
+        let devices = candidate.devices.all.iter();
         let legs = devices.filter_map(|one| Some((multi_head.remotes.at(&one.path)?, one.guid)));
         self.zfs.0.numbers().are(Given {
             pool: candidate.guid,

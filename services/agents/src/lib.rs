@@ -35,11 +35,11 @@ use cluster::machine::Local;
 use control::operations::server::ping::serving;
 use control::request::{PoolRequest, ServerRequest};
 use control::{Answer, FailureKind, PoolLock, Request};
-use labels::{HostId, LabelState};
+use labels::LabelState;
 use leg_door::{LastOwner, LegFiles};
 use takeover::timeline::Step;
 use takeover::{Basis, Grant, Label, Server};
-use units::{ByteCount, HeadName, PoolName};
+use units::{ByteCount, HeadName, HostId, PoolName};
 
 use self::ask::Asked;
 use self::release::{Kept, Whose};
@@ -525,7 +525,7 @@ impl PoolProgram for Program<'_> {
 
 /// The name of this host, as in the appliance file.
 fn own_name() -> Result<HeadName, String> {
-    let own = labels::host_name().parse();
+    let own = units::host_name().parse();
     own.map_err(|error| format!("the name of this host: {error}"))
 }
 

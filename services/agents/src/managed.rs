@@ -25,7 +25,7 @@ fn path() -> PathBuf {
 pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     let appliance = appliance_file::load(&path()).ok()?;
     let described = appliance.pools.get(pool)?;
-    let own = labels::host_name().parse().ok();
+    let own = units::host_name().parse().ok();
     let disks = own.map(|own| appliance.disks_on(&own, described));
     Some(disks.unwrap_or_else(|| described.disks.clone()))
 }
@@ -82,7 +82,7 @@ pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> R
         true => judge_destroy(pool, standing, described.has_legs()),
         false => {
             // A pool that was started outside the cluster is in its way.
-            let is_run = is_run_on(&Local::default(), pool, &labels::host_name());
+            let is_run = is_run_on(&Local::default(), pool, &units::host_name());
             judge_export(pool, standing, is_run, is_maintenance)
         }
     }

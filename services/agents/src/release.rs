@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use labels::{Device, HostId, Label, LabelState, LockLook};
-use units::PoolName;
+use labels::{Device, Label, LabelState, LockLook};
+use units::{HostId, PoolName};
 
 /// Time-out for opening a disk for a check. A healthy one needs microseconds.
 const OPEN_LIMIT: Duration = Duration::from_millis(500);

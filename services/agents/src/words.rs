@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use labels::HostId;
 use leg_door::LegFiles;
 use units::ByteCount;
+use units::HostId;
 
 use crate::{run, run_address};
 

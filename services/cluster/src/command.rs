@@ -67,7 +67,7 @@ type Answers = BTreeMap<HeadName, Asked>;
 
 /// Connections to all heads that can be reached, and the reason for each of the rest.
 fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
-    let own_name = labels::host_name();
+    let own_name = units::host_name();
     let mut machines = Machines::new();
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {
@@ -342,7 +342,7 @@ fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure>
 /// Locks all reachable heads, always in the same order, so that one of two concurrent runs proceeds. An unreachable
 /// head is reported later.
 fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
-    let who = format!("process {} of {}", std::process::id(), labels::host_name());
+    let who = format!("process {} of {}", std::process::id(), units::host_name());
     let mut locks = Vec::new();
     for (head, machine) in machines {
         match machine.lock(&who) {

@@ -41,7 +41,7 @@ impl Steps {
         let told = Told {
             step,
             at_ms,
-            head: Some(labels::host_name()),
+            head: Some(units::host_name()),
         };
         let recorded = Recorded {
             resource: resource.to_owned(),
@@ -103,7 +103,7 @@ mod tests {
         let told = steps.told(&resources);
         let found: Vec<Step> = told.iter().map(|one| one.step).collect();
         assert_eq!(found, [Step::Imported, Step::Address]);
-        assert_eq!(told[0].head, Some(labels::host_name()));
+        assert_eq!(told[0].head, Some(units::host_name()));
         let long = "x".repeat(FILE_BYTES_MAX as usize) + "\n";
         for _ in 0..3 {
             steps.append(&long).expect("written");

@@ -63,7 +63,7 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
         }
         let found = discover(&[PathBuf::from(disk)]).unwrap_or_default();
         for candidate in found {
-            for feature in candidate.features_for_read {
+            for feature in engines::needed_features(&candidate) {
                 let _ = writeln!(lines, "feature_in_use\t{}\t{feature}", candidate.name);
             }
         }

@@ -35,13 +35,7 @@ pub(crate) fn failure(missing: Unsupported) -> Failure {
 /// Refuses `request` if the pool's engine does not have what it demands.
 pub(crate) fn refuse(pool: &dyn Pool, request: &Request) -> Result<(), Failure> {
     match demanded(request) {
-        Some(capability) if !pool.capabilities().contains(&capability) => {
-            Err(failure(Unsupported {
-                pool: pool.name().to_string(),
-                engine: pool.engine_name(),
-                capability,
-            }))
-        }
+        Some(capability) if !pool.has(capability) => Err(failure(pool.lacks(capability))),
         _ => Ok(()),
     }
 }

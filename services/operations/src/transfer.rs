@@ -13,11 +13,10 @@ use control::operations::transfer::send::Send;
 use control::request::Properties;
 use control::transfer::{InterruptedView, SendWhat, TransferView};
 use control::{Answer, Failure, FailureKind};
-use engine::dataset::{DatasetError, DatasetErrorKind, Value};
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetKind, Value};
 use engine::transfer::{
-    Base, Contents, ReceiveSpec, Received, SendForm, SendSpec, TransferError, TransferErrorKind,
+    Base, ReceiveSpec, Received, SendForm, SendSpec, StreamFault, TransferError, TransferErrorKind,
 };
-use send_stream::StreamErrorKind;
 use units::VolumeName;
 
 use super::documents::{Documents, Edits, export_document, new_identity};
@@ -207,10 +206,10 @@ pub fn receive_from(
         only_volumes,
     };
     let (name, identity) = new_identity()?;
-    let initial = |contents: Contents, said: &[(String, String)]| {
-        let own = match contents {
-            Contents::Volume => identity.clone().map(|text| (name.clone(), text)),
-            Contents::FileSystem => {
+    let initial = |kind: DatasetKind, said: &[(String, String)]| {
+        let own = match kind {
+            DatasetKind::Volume => identity.clone().map(|text| (name.clone(), text)),
+            DatasetKind::Filesystem | DatasetKind::Other => {
                 Some((filesystem::SHARE.to_owned(), filesystem::OFF.to_owned()))
             }
         };
@@ -367,7 +366,12 @@ pub fn failure(error: TransferError) -> Failure {
                 cause: None,
             });
         }
-        Kind::Stream(StreamErrorKind::Cut | StreamErrorKind::Read | StreamErrorKind::Write) => {
+        Kind::Stream(stream)
+            if matches!(
+                stream.fault,
+                StreamFault::Cut | StreamFault::Read | StreamFault::Write
+            ) =>
+        {
             FailureKind::Failed
         }
         Kind::OfFiles => FailureKind::Denied,
@@ -394,10 +398,11 @@ pub fn failure(error: TransferError) -> Failure {
         _ => None,
     };
     // What the library says beside a kind that is clear is a distraction.
-    let is_clear = !matches!(
-        error.kind,
-        Kind::Sink | Kind::Library | Kind::Stream(StreamErrorKind::Read | StreamErrorKind::Write)
-    );
+    let is_clear = match &error.kind {
+        Kind::Sink | Kind::Library => false,
+        Kind::Stream(stream) => !matches!(stream.fault, StreamFault::Read | StreamFault::Write),
+        _ => true,
+    };
     let message = if is_clear {
         error.to_string()
     } else {

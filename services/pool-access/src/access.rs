@@ -17,7 +17,7 @@ use control::replication::CopyView;
 use control::request::{PoolRequest, TargetRequest};
 use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use engine::Pool;
-use engine::pool::LabelState;
+use engine::pool::CandidateState;
 use operations::{self, Context, DocumentCache, NoServer};
 use units::{PoolName, VolumeName};
 
@@ -390,7 +390,7 @@ fn open_and_perform(
     // Found first: a wrong name needs no engine to be told so.
     let candidate = places::candidate(common, name)?;
     let end = is_end(&request);
-    if end == Some(End::Export) && candidate.state == LabelState::Exported {
+    if end == Some(End::Export) && candidate.state == CandidateState::Exported {
         return Ok(Done::already(format!("pool {name} is exported already")));
     }
     let engine = engines::start(open::small_engine(common, name))?;
@@ -568,13 +568,9 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
         if pools.iter().any(|pool| pool.guid == guid) {
             continue;
         }
-        let path = |present: bool| {
-            let devices = candidate.devices.iter();
-            let devices = devices.filter(move |device| device.present == present);
-            devices.map(|d| d.path.display().to_string()).collect()
-        };
+        let text = |path: &PathBuf| path.display().to_string();
         let state = match candidate.state {
-            LabelState::Exported => "exported",
+            CandidateState::Exported => "exported",
             _ => "active",
         };
         pools.push(PoolSummary {
@@ -586,10 +582,10 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
             space: None,
             health: None,
             last_host: candidate.host_name.clone(),
-            devices: path(true),
-            missing: path(false),
-            left_out: operations::copies::left_out(&candidate.left_out),
-            unclear: operations::copies::unclear(&candidate.conflicts),
+            devices: candidate.devices.present().map(text).collect(),
+            missing: candidate.devices.missing().map(text).collect(),
+            left_out: operations::copies::left_out(&candidate.devices.left_out),
+            unclear: operations::copies::unclear(&candidate.devices.conflicts),
         });
     }
     pools.sort_by(|a, b| a.name.cmp(&b.name));

@@ -62,7 +62,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, 
         false if sockets::is_served(common, pool)? => return served(),
         false => None,
     };
-    let legs = places::candidate(common, pool)?.legs;
+    let legs = places::candidate(common, pool)?.devices.legs;
     let _memory = match legs.record.filter(|_| said.forget_legs) {
         Some(number) => {
             let file = said.configuration();

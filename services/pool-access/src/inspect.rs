@@ -41,8 +41,8 @@ pub fn open(
     let (candidate, pool) = legs.open(&*engine, name)?;
     Ok(Inspected {
         pool,
-        newest_group: candidate.legs.newest_txg,
-        newest_time_s: candidate.legs.newest_time_s,
+        newest_group: candidate.devices.legs.newest_txg,
+        newest_time_s: candidate.devices.legs.newest_time_s,
         _legs: legs,
     })
 }

@@ -47,7 +47,7 @@ pub fn find(
             word,
             has_waited: begun.elapsed() >= late.wait,
         };
-        match candidate.legs.judge(&evidence) {
+        match candidate.devices.legs.judge(&evidence) {
             Verdict::Import(basis) => return Ok((candidate, basis)),
             Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
             Verdict::AskRecord(number) => {

@@ -57,7 +57,7 @@ fn put_on_record(
     let engine = engines::start(options)?;
     legs.are_there()?;
     let candidate = places::candidate_among(common, pool, &legs.own_paths(), &[])?;
-    let is_labelled = candidate.legs.record.is_some();
+    let is_labelled = candidate.devices.legs.record.is_some();
     // The leg-server lets go of the disks.
     let begun = legs.begin_record(&candidate)?;
     if !is_labelled {

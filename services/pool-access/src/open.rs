@@ -130,8 +130,7 @@ pub fn import_telling(
             ours(claimed.note().unwrap_or_default())?;
         }
         let opened = claimed.open().map_err(operations::pool_failure)?;
-        let present = candidate.devices.iter().filter(|device| device.present);
-        let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
+        let paths: Vec<_> = candidate.devices.present().cloned().collect();
         places::remember(common, pool, &paths);
         return Ok(opened);
     }

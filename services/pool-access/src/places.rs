@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use control::{Failure, FailureKind};
-use engine::pool::{Candidate, LabelState};
+use engine::pool::{Candidate, CandidateState};
 use operations::seals::{KeyFiles, Seals};
 use serde::{Deserialize, Serialize};
 use units::PoolName;
@@ -185,7 +185,10 @@ fn candidates_in(places: &[PathBuf], chosen: &[PathBuf]) -> Result<Vec<Candidate
         Failure::from_chain(kind, &error)
     })?;
     let is_pool = |candidate: &Candidate| {
-        matches!(candidate.state, LabelState::Active | LabelState::Exported)
+        matches!(
+            candidate.state,
+            CandidateState::Active | CandidateState::Exported
+        )
     };
     Ok(found.into_iter().filter(is_pool).collect())
 }
@@ -228,9 +231,9 @@ pub fn candidate_among(
     let mut found = candidates_in(&places, chosen)?;
     found.retain(|candidate| candidate.name == pool.as_str());
     match found.len() {
-        1 if !found[0].conflicts.is_empty() => Err(operations::copies::refusal(
+        1 if !found[0].devices.conflicts.is_empty() => Err(operations::copies::refusal(
             pool.as_str(),
-            &found[0].conflicts,
+            &found[0].devices.conflicts,
         )),
         1 => Ok(found.remove(0)),
         0 => Err(not_found(common, pool, &places)),

@@ -10,7 +10,7 @@ use control::{Answer, Failure, FailureKind};
 use engine::Pool;
 use engine::pool::legs::{Evidence, Verdict, Word};
 use engine::pool::{
-    Candidate, DeviceState, DeviceStatus, ImportOptions, LabelState, PoolErrorKind,
+    Candidate, CandidateState, DeviceState, DeviceStatus, ImportOptions, PoolErrorKind,
 };
 use operations::{Context, DocumentCache, NoServer};
 use units::PoolName;
@@ -70,8 +70,7 @@ fn make_own(
     let changed = change(&*opened, common);
     open::export(opened)?;
     let volumes = changed?;
-    let present = candidate.devices.iter().filter(|device| device.present);
-    let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
+    let paths: Vec<_> = candidate.devices.present().cloned().collect();
     places::remember(common, name, &paths);
     Ok(Done::changed(format!(
         "the copies are pool {name} now, with a number of its own, and {volumes} volumes with identities of their own. Its targets and exports \
@@ -89,13 +88,14 @@ fn copies(pool: &PoolName, name: &PoolName, devices: &[PathBuf]) -> Result<Candi
     let found = engines::discover_alone(devices);
     let mut found = found.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
     let is_named = |one: &Candidate| [pool, name].iter().any(|name| name.as_str() == one.name);
-    let is_free = |one: &Candidate| matches!(one.state, LabelState::Active | LabelState::Exported);
+    let is_free =
+        |one: &Candidate| matches!(one.state, CandidateState::Active | CandidateState::Exported);
     found.retain(|one| is_named(one) && is_free(one));
     match found.len() {
-        1 if found[0].conflicts.is_empty() => Ok(found.remove(0)),
+        1 if found[0].devices.conflicts.is_empty() => Ok(found.remove(0)),
         1 => Err(operations::copies::refusal(
             pool.as_str(),
-            &found[0].conflicts,
+            &found[0].devices.conflicts,
         )),
         0 => Err(Failure::not_found(format!(
             "none of the devices that are named has a label of pool {pool}"
@@ -111,7 +111,7 @@ fn copies(pool: &PoolName, name: &PoolName, devices: &[PathBuf]) -> Result<Candi
 fn word(candidate: &Candidate) -> Word {
     let mut word = Word {
         pool_guid: candidate.guid,
-        newest_txg: candidate.legs.newest_txg,
+        newest_txg: candidate.devices.legs.newest_txg,
         missing: Default::default(),
         may_lose_newest: false,
         forgets_record: true,
@@ -121,7 +121,7 @@ fn word(candidate: &Candidate) -> Word {
         has_waited: true,
         ..Evidence::default()
     };
-    if let Verdict::Refuse(doubt) = candidate.legs.judge(&evidence) {
+    if let Verdict::Refuse(doubt) = candidate.devices.legs.judge(&evidence) {
         word.missing = doubt.word().missing;
     }
     word

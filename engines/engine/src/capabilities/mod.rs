@@ -1,4 +1,4 @@
-//! What an engine can do, a trait for each kind of thing. [`Pool`] is those that every engine has; the [optional](Capability)
+//! What an engine can do, a trait for each kind of thing. [`Pool`] is those that every engine has; the [optional](crate::Capability)
 //! ones are requested from it.
 //!
 //! Everything here waits for the disks (most changes for a whole transaction group) unless it says otherwise. None may be
@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use labels::HostId;
-use units::{ByteCount, PoolName, SnapshotName, VolumeName};
+use units::{ByteCount, HostId, PoolName, SnapshotName, VolumeName};
 
 use crate::dataset::{
     DatasetError, DatasetInfo, DatasetRef, Depth, Property, PropertyEdits, Snapshots,
@@ -23,14 +22,14 @@ use crate::pool::{
 use crate::volume::{OpenOptions, Volume};
 
 pub use optional::{
-    Capability, Devices, FileSystems, History, IntentLogs, Keys, Optional, PoolProperties,
-    Promotion, Receiving, Sending, Unsupported, Upkeep,
+    Devices, FileSystems, History, IntentLogs, Keys, Optional, PoolProperties, Promotion,
+    Receiving, Sending, Upkeep,
 };
 
 /// A pool that this process has open: the capabilities that every engine has. Dropping it leaves it open: a pool is closed by
 /// [`Ownership::export`], whose failure must be handled, or by the end of the process.
 ///
-/// The others are returned by methods of `dyn Pool`, such as `pool.devices()`: see [`Capability`].
+/// The others are returned by methods of `dyn Pool`, such as `pool.devices()`: see [`Capability`](crate::Capability).
 pub trait Pool:
     Datasets + Volumes + Snapshotting + Properties + Health + Ownership + std::fmt::Debug + Send + Sync
 {

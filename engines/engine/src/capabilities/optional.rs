@@ -19,88 +19,57 @@ use crate::transfer::{
     Base, Bookmark, Initial, Interrupted, ReceiveSpec, Received, ResumeToken, SendSpec,
     TransferError,
 };
+use crate::unsupported::{Capability, Unsupported};
 
-/// Declares the capabilities: the method of a pool that returns it, the trait, what it is called after "has no", and what
-/// a user can do without it.
-macro_rules! capabilities {
-    ($($method:ident: $trait:ident, $noun:literal, $instead:literal;)*) => {
-        /// A capability that an engine may have.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Capability {
-            $(#[doc = concat!("[`", stringify!($trait), "`].")] $trait,)*
-        }
-
-        impl Capability {
-            /// Every capability.
-            pub const ALL: &[Self] = &[$(Self::$trait),*];
-
-            /// What it is called after "has no".
-            pub const fn noun(self) -> &'static str {
-                match self {
-                    $(Self::$trait => $noun,)*
-                }
-            }
-
-            /// What a user can do without it.
-            pub const fn instead(self) -> &'static str {
-                match self {
-                    $(Self::$trait => $instead,)*
-                }
-            }
-        }
-
+/// Declares the method of a pool that returns each capability.
+macro_rules! optional {
+    ($($method:ident: $capability:ident),* $(,)?) => {
         /// The optional capabilities of one pool. By default it has none.
         #[derive(Clone, Copy, Default)]
         pub struct Optional<'a> {
-            $(#[doc = concat!("[`", stringify!($trait), "`].")] pub $method: Option<&'a dyn $trait>,)*
+            $(#[doc = concat!("[`", stringify!($capability), "`].")] pub $method: Option<&'a dyn $capability>,)*
         }
 
         impl dyn Pool + '_ {
             $(
-                #[doc = concat!("Its [`", stringify!($trait), "`], if its engine has that capability.")]
-                pub fn $method(&self) -> Result<&dyn $trait, Unsupported> {
-                    self.optional().$method.ok_or_else(|| Unsupported {
-                        pool: self.name().to_string(),
-                        engine: self.engine_name(),
-                        capability: Capability::$trait,
-                    })
+                #[doc = concat!("Its [`", stringify!($capability), "`], if its engine has that capability.")]
+                pub fn $method(&self) -> Result<&dyn $capability, Unsupported> {
+                    let capability = self.optional().$method;
+                    capability.ok_or_else(|| self.lacks(Capability::$capability))
                 }
             )*
 
-            /// The optional capabilities that it has.
-            pub fn capabilities(&self) -> Vec<Capability> {
+            /// Whether it has `capability`.
+            pub fn has(&self, capability: Capability) -> bool {
                 let has = self.optional();
-                let all = [$((Capability::$trait, has.$method.is_some())),*];
-                let present = all.into_iter().filter(|(_, is_there)| *is_there);
-                present.map(|(capability, _)| capability).collect()
+                match capability {
+                    $(Capability::$capability => has.$method.is_some(),)*
+                }
+            }
+
+            /// The error of a pool without `capability`.
+            pub fn lacks(&self, capability: Capability) -> Unsupported {
+                Unsupported {
+                    pool: self.name().to_string(),
+                    engine: self.engine_name(),
+                    capability,
+                }
             }
         }
     };
 }
 
-capabilities! {
-    files: FileSystems, "file systems", "use volumes, or a pool of an engine that has file systems";
-    logs: IntentLogs, "intent logs", "no acknowledged write waits to be replayed or discarded";
-    promotion: Promotion, "promotion of clones", "destroy the clones before their origin";
-    sending: Sending, "send streams", "copy the contents of the volume as one of its clients";
-    receiving: Receiving, "streams to receive", "copy the contents into a volume as one of its clients";
-    keys: Keys, "encryption keys", "encrypt at the clients, or in the storage below it";
-    upkeep: Upkeep, "scrub, trim or repair of its own", "use the tools of the storage below it";
-    history: History, "history", "the log of the server has its events";
-    devices: Devices, "devices", "use the tools of the storage below it";
-    pool_properties: PoolProperties, "properties of a pool", "use the tools of the storage below it";
-}
-
-/// The pool's engine has no such capability.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pool {pool} is kept by {engine}, which has no {}: {}", capability.noun(), capability.instead())]
-pub struct Unsupported {
-    /// The pool's name.
-    pub pool: String,
-    /// The engine's name.
-    pub engine: &'static str,
-    /// The capability that is missing.
-    pub capability: Capability,
+optional! {
+    files: FileSystems,
+    logs: IntentLogs,
+    promotion: Promotion,
+    sending: Sending,
+    receiving: Receiving,
+    keys: Keys,
+    upkeep: Upkeep,
+    history: History,
+    devices: Devices,
+    pool_properties: PoolProperties,
 }
 
 impl From<Unsupported> for PoolError {
@@ -172,6 +141,9 @@ pub trait Promotion {
 
 /// Snapshots on their way to another pool. All of it waits for disks and for the other side.
 pub trait Sending {
+    /// The format of its streams.
+    fn format(&self) -> &'static str;
+
     /// Writes the stream of `spec` to `to`; bytes written. Writes to the volume go on meanwhile;
     /// the snapshot cannot be destroyed. An error of `to` ends the send at once.
     fn send(&self, spec: &SendSpec, to: &mut dyn Write) -> Result<u64, TransferError>;
@@ -179,7 +151,7 @@ pub trait Sending {
     /// About how many bytes the whole stream of `spec` has, resumed or not.
     fn send_estimate(&self, spec: &SendSpec) -> Result<u64, TransferError>;
 
-    /// Understands a token.
+    /// Parses a token that an engine of the same format made.
     fn parse_token(&self, text: &str) -> Result<ResumeToken, TransferError>;
 
     /// The send that goes on where `token` says. The snapshot and its base are found by GUID, in
@@ -202,6 +174,9 @@ pub trait Sending {
 
 /// Streams of other pools. All of it waits for disks and for the other side.
 pub trait Receiving {
+    /// The formats of streams that it receives.
+    fn formats(&self) -> &'static [&'static str];
+
     /// Receives the stream that `source` has. Nobody may have the volume open. May last as long as
     /// the sender likes: `source` is who gives up. A new volume has, from the moment on that it can be seen,
     /// what `initial` makes of its user properties at the sender.

@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 
-use crate::capabilities::Unsupported;
 use crate::error::SystemError;
+use crate::unsupported::Unsupported;
 
 /// What a caller matches on when a dataset operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

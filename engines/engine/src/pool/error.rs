@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::ImportOptions;
 use super::copies::Conflict;
 use super::legs::{Doubt, Legs, Verdict};
-use crate::capabilities::Unsupported;
 use crate::error::{SystemError, errno};
+use crate::unsupported::Unsupported;
 
 /// What a caller matches on when a pool operation fails. The text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,9 @@
 //! How a suspended pool goes on.
 
-use std::any::Any;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::legs::Word;
+use crate::Opaque;
 
 /// How a pool goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,37 +22,12 @@ pub struct Anew {
     /// The devices that it does without.
     pub without: Vec<PathBuf>,
     /// The pool does not resume in this process until this is dropped.
-    attempt: Attempt,
+    attempt: Opaque,
 }
-
-/// What an engine holds as long as somebody may act on its answer.
-#[derive(Clone)]
-pub struct Attempt(Arc<dyn Any + Send + Sync>);
-
-impl Attempt {
-    /// Holds `guard` until its last copy is dropped.
-    pub fn holding(guard: impl Any + Send + Sync) -> Self {
-        Self(Arc::new(guard))
-    }
-}
-
-impl std::fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Attempt")
-    }
-}
-
-impl PartialEq for Attempt {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Attempt {}
 
 impl Anew {
     /// A start with `word`, and without the devices `without`. While a copy of it lives, the engine keeps `attempt`.
-    pub fn new(word: Option<Word>, without: Vec<PathBuf>, attempt: Attempt) -> Self {
+    pub fn new(word: Option<Word>, without: Vec<PathBuf>, attempt: Opaque) -> Self {
         Self {
             word,
             without,

@@ -73,7 +73,7 @@ impl LegGroup {
 }
 
 /// The devices of a pool, as far as the labels of those that are present tell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Legs {
     /// Those of which a label was found.
     pub groups: Vec<LegGroup>,

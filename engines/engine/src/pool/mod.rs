@@ -11,10 +11,10 @@ mod status;
 
 pub use copies::{Conflict, FoundDevice, LeftOut};
 pub use error::{PoolError, PoolErrorKind};
-pub use go_on::{Anew, Attempt, GoesOn};
-pub use labels::LabelState;
+pub use go_on::{Anew, GoesOn};
 pub use ownership::{
-    Candidate, CandidateDevice, Claims, Detail, DiscoverError, ImportOptions, Previous, SafeToOwn,
+    Candidate, CandidateDevice, CandidateDevices, CandidateState, Claims, DiscoverError,
+    ImportOptions, Previous, SafeToOwn,
 };
 pub use previous_owner::PreviousOwner;
 pub use spec::{

@@ -2,59 +2,77 @@
 
 use std::any::Any;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use labels::{HostId, LabelState};
-use units::PoolName;
+use units::{HostId, PoolName};
 
 use super::copies::{Conflict, LeftOut};
 use super::legs::{Evidence, Legs, Record, Word};
+use crate::Opaque;
 
 /// A pool that could be opened.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug)]
 pub struct Candidate {
     /// The name it was made or last opened with.
     pub name: String,
-    /// Its number, which never changes.
+    /// Its number, which never changes and which no other pool has.
     pub guid: u64,
-    /// Whether it was exported.
-    pub state: LabelState,
+    /// What its last owner did with it.
+    pub state: CandidateState,
     /// Number of the host that used it last.
     pub host_id: Option<u32>,
     /// Name of that host.
     pub host_name: Option<String>,
-    /// The newest transaction group that a label names.
-    pub txg: u64,
-    /// Whether its last owner left signs of life on the devices while it lived, as it does with
-    /// `multihost=on`: an import then waits for them.
+    /// Whether its last owner left signs of life in the pool while it ran, as it does with `multihost=on`: an import then
+    /// waits for them.
     pub is_watched: bool,
-    /// Its devices, as far as labels tell: of a group without any readable label, nothing is
-    /// known.
-    pub devices: Vec<CandidateDevice>,
-    /// Groups of which no device was found.
-    pub groups_missing: usize,
-    /// Features without which software cannot even read it, by their short names. Those that only
-    /// writing needs are inside the pool, not in its labels.
-    pub features_for_read: Vec<String>,
-    /// What its last owner left in the labels for the next, by [`leave_note`](crate::Ownership::leave_note).
-    #[serde(skip)]
+    /// What its last owner left for the next, by [`leave_note`](crate::capabilities::Ownership::leave_note).
     pub note: Option<String>,
-    /// Why it is unclear which devices are its own; an import is refused until somebody chooses.
-    #[serde(skip)]
+    /// The devices that it was found on. None where the engine has no [`Devices`](crate::capabilities::Devices).
+    pub devices: CandidateDevices,
+    /// The engine's own part, for its import.
+    pub detail: Opaque,
+}
+
+/// What the last owner of a pool did with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CandidateState {
+    /// It is in use, or was when its host stopped without exporting it.
+    Active,
+    /// It was exported: free for any host.
+    Exported,
+    /// It was destroyed.
+    Destroyed,
+}
+
+/// The devices of a pool that could be opened, as far as what is stored on them tells.
+#[derive(Clone, Debug, Default)]
+pub struct CandidateDevices {
+    /// All that are known: of a group without any readable device, nothing is.
+    pub all: Vec<CandidateDevice>,
+    /// Those that hold its data, for the decision whether they are the newest.
+    pub legs: Legs,
+    /// Why it is unclear which devices are its own; an import is refused until one is chosen.
     pub conflicts: Vec<Conflict>,
     /// Other names of its devices, and copies of them.
-    #[serde(skip)]
     pub left_out: Vec<LeftOut>,
-    /// The devices that hold its data, for who decides whether they are the newest.
-    #[serde(skip)]
-    pub legs: Legs,
-    /// What else the engine read, for its own import.
-    #[serde(skip)]
-    pub detail: Detail,
+}
+
+impl CandidateDevices {
+    /// Where the devices are that were found.
+    pub fn present(&self) -> impl Iterator<Item = &PathBuf> {
+        let present = self.all.iter().filter(|device| device.present);
+        present.map(|device| &device.path)
+    }
+
+    /// Where the devices were that were not found.
+    pub fn missing(&self) -> impl Iterator<Item = &PathBuf> {
+        let missing = self.all.iter().filter(|device| !device.present);
+        missing.map(|device| &device.path)
+    }
 }
 
 /// A device of a pool that could be opened.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CandidateDevice {
     /// Where it is, or was when it was last seen.
     pub path: PathBuf,
@@ -73,33 +91,6 @@ pub struct DiscoverError {
     /// Why.
     #[source]
     pub cause: std::io::Error,
-}
-
-/// What an engine keeps of a candidate for itself.
-#[derive(Clone)]
-pub struct Detail(Arc<dyn Any + Send + Sync>);
-
-impl Detail {
-    /// Keeps `detail`.
-    pub fn new(detail: impl Any + Send + Sync) -> Self {
-        Self(Arc::new(detail))
-    }
-
-    /// What was kept.
-    ///
-    /// # Panics
-    /// If another engine, which keeps other things, found the candidate.
-    pub fn get<T: Any>(&self) -> &T {
-        self.0
-            .downcast_ref()
-            .expect("found by the engine that imports it")
-    }
-}
-
-impl std::fmt::Debug for Detail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Detail")
-    }
 }
 
 /// Whose registrations may be removed from the disks of a pool.
@@ -139,7 +130,7 @@ impl std::fmt::Debug for SafeToOwn {
 impl SafeToOwn {
     /// The pool was exported: its owner let go of it in good order.
     pub fn exported(candidate: &Candidate) -> Option<Self> {
-        (candidate.state == LabelState::Exported).then(|| Self {
+        (candidate.state == CandidateState::Exported).then(|| Self {
             may_skip_watch: true,
             ..Self::host_is_stopped(candidate)
         })

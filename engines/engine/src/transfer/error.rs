@@ -1,9 +1,44 @@
 //! Why a snapshot was not sent or received: what a caller matches on, and a sentence that says what to do.
 
-use send_stream::{StreamError, StreamErrorKind};
-
 use crate::dataset::{DatasetError, DatasetErrorKind};
 use crate::error::SystemError;
+
+/// What is wrong with a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamFault {
+    /// It ended before its last record.
+    Cut,
+    /// It is of none of the formats that the engine receives.
+    NotAStream,
+    /// It is a valid stream of a form or of contents that cannot be received here.
+    Unsupported,
+    /// It breaks the rules of its format.
+    Malformed,
+    /// It could not be read.
+    Read,
+    /// The engine does not accept more of it.
+    Write,
+}
+
+impl StreamFault {
+    /// As an error, with a sentence.
+    pub fn because(self, why: impl Into<String>) -> StreamError {
+        StreamError {
+            fault: self,
+            why: why.into(),
+        }
+    }
+}
+
+/// A stream that cannot be received.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct StreamError {
+    /// What is wrong with it.
+    pub fault: StreamFault,
+    /// In words.
+    pub why: String,
+}
 
 /// What a caller matches on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +48,7 @@ pub enum TransferErrorKind {
     Dataset(DatasetErrorKind),
     /// The stream is cut off, damaged, or of something else.
     #[error("{0}")]
-    Stream(StreamErrorKind),
+    Stream(StreamError),
     /// The snapshot that the stream builds on is not here.
     #[error(
         "the volume lacks the snapshot that the stream builds on: send from one that both have, \
@@ -115,15 +150,6 @@ impl TransferError {
         Self {
             cause: Some(Box::new(cause)),
             ..Self::new(doing, dataset, kind)
-        }
-    }
-
-    /// A stream that cannot be received.
-    pub fn stream(dataset: &str, error: StreamError) -> Self {
-        Self {
-            kind: TransferErrorKind::Stream(error.kind),
-            cause: error.cause.map(|cause| Box::new(cause) as Box<_>),
-            ..Self::new("receive", dataset, TransferErrorKind::Library)
         }
     }
 

@@ -4,10 +4,10 @@ mod error;
 
 use units::{NameError, SnapshotName, VolumeName};
 
-pub use error::{TransferError, TransferErrorKind};
-pub use send_stream::Contents;
+pub use error::{StreamError, StreamFault, TransferError, TransferErrorKind};
 
-use crate::dataset::Value;
+use crate::Opaque;
+use crate::dataset::{DatasetKind, Value};
 
 /// How blocks travel. Every OpenZFS since 0.8 takes all of it, if its pool has the features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +87,8 @@ pub struct SendSpec {
     pub base: Option<Base>,
     /// How blocks travel.
     pub form: SendForm,
-    /// Where to go on: the last object that arrived, and the offset in it.
-    pub resume: Option<(u64, u64)>,
+    /// Where to resume, which the engine read from a token.
+    pub resume: Option<Opaque>,
 }
 
 impl SendSpec {
@@ -144,7 +144,7 @@ pub struct ReceiveSpec {
 
 /// What a new volume or file system has from the beginning, made of its user properties at the sender, which only some
 /// streams have.
-pub type Initial<'a> = &'a dyn Fn(Contents, &[(String, String)]) -> Vec<(String, Value)>;
+pub type Initial<'a> = &'a dyn Fn(DatasetKind, &[(String, String)]) -> Vec<(String, Value)>;
 
 /// What a receive made.
 #[derive(Clone, Debug, Default)]
@@ -166,21 +166,15 @@ pub struct Interrupted {
     pub is_partial: bool,
 }
 
-/// Where a receive was interrupted.
+/// Where a receive was interrupted: an engine's token, as far as its callers read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumeToken {
     /// GUID of the snapshot that was being received.
     pub to_guid: u64,
-    /// GUID of its base; zero: none.
-    pub from_guid: u64,
     /// The snapshot's name at the sender then.
     pub to_name: String,
-    /// The object that had arrived last, and how far.
-    pub object: u64,
-    /// The offset in it.
-    pub offset: u64,
     /// Bytes of the stream that need not be sent again, about.
     pub bytes: u64,
-    /// The form of the stream, which the rest must have, too.
-    pub form: SendForm,
+    /// The engine's own part.
+    pub detail: Opaque,
 }

@@ -75,7 +75,7 @@ impl Kind for TransferError {
     fn kind(&self) -> String {
         match &self.kind {
             TransferErrorKind::Dataset(kind) => dataset_kind(kind),
-            TransferErrorKind::Stream(kind) => format!("Stream {}", variant(kind)),
+            TransferErrorKind::Stream(kind) => format!("Stream {}", variant(&kind.fault)),
             kind => variant(kind),
         }
     }

@@ -323,14 +323,19 @@ pub fn owners(bench: &mut Bench<'_>) {
 fn found(bench: &mut Bench<'_>, name: &str) {
     let found = candidate(bench, name);
     let shown = found.as_ref().map(|one| {
-        let present: Vec<bool> = one.devices.iter().map(|device| device.present).collect();
+        let present: Vec<bool> = one
+            .devices
+            .all
+            .iter()
+            .map(|device| device.present)
+            .collect();
         (
             one.state,
             one.host_id,
             one.is_watched,
             one.note.clone(),
             present,
-            one.groups_missing,
+            one.devices.legs.groups_missing,
         )
     });
     bench.say("found", &format!("{shown:?}"));
@@ -420,7 +425,7 @@ pub fn records(bench: &mut Bench<'_>) {
     ] {
         import_and_export(bench, step, &options);
     }
-    let legs = candidate(bench, "records").expect("found").legs;
+    let legs = candidate(bench, "records").expect("found").devices.legs;
     let word = |newest_txg| Word {
         pool_guid: legs.pool_guid,
         newest_txg,
@@ -443,7 +448,7 @@ pub fn records(bench: &mut Bench<'_>) {
 
 fn import_and_export(bench: &mut Bench<'_>, step: &str, options: &ImportOptions) {
     let found = candidate(bench, "records").expect("found");
-    bench.say("its record", &format!("{:?}", found.legs.record));
+    bench.say("its record", &format!("{:?}", found.devices.legs.record));
     let proof = SafeToOwn::exported(&found).expect("exported");
     match bench.engine.import(&found, proof, options) {
         Ok(pool) => {

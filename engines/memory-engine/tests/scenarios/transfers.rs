@@ -1,7 +1,7 @@
 //! Streams.
 
-use engine::dataset::Value;
-use engine::transfer::{Base, Contents, ReceiveSpec, SendForm, SendSpec};
+use engine::dataset::{DatasetKind, Value};
+use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec};
 
 use super::{Bench, any, has, key, snapshot, sparse, volume};
 
@@ -28,8 +28,9 @@ fn send(bench: &mut Bench<'_>, step: &str, spec: &SendSpec) -> Vec<u8> {
 }
 
 fn receive(bench: &mut Bench<'_>, step: &str, spec: &ReceiveSpec, mut stream: &[u8]) {
-    let initial =
-        |_: Contents, _: &[(String, String)]| vec![("user:initial".to_owned(), Value::from("yes"))];
+    let initial = |_: DatasetKind, _: &[(String, String)]| {
+        vec![("user:initial".to_owned(), Value::from("yes"))]
+    };
     let received = has(bench.pool().receiving()).receive(spec, &initial, &mut stream);
     let received = received.map(|received| received.snapshots);
     bench.tell(&format!("receive: {step}"), received);

@@ -9,8 +9,9 @@ use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Conflict, FoundDevice, LeftOut};
 use labels::{
     Choice, LabelState, Place, Recorded, RootId, Standing, Twin, Uberblock, choose, has_root,
-    host_name, newest_settled, views,
+    newest_settled, views,
 };
+use units::host_name;
 
 use super::label::{Label, Written};
 use crate::nvlist::NvRef;

@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use engine::Opaque;
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
-use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError, LeftOut};
+use engine::pool::{
+    Candidate, CandidateDevice, CandidateDevices, CandidateState, DiscoverError, LeftOut,
+};
 use labels::{Detached, LabelState, LockLook, Place, RootId, Uberblock, newest_settled};
 
 use super::copies::{self, Behind, DEPTH_MAX, Settled};
@@ -34,6 +37,11 @@ const READERS_MAX: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     pub(super) config: NvList,
+    /// The newest transaction group that a label names.
+    pub(super) txg: u64,
+    /// Features without which software cannot even read it, by their short names. Those that only writing needs are inside
+    /// the pool, not in its labels.
+    features_for_read: Vec<String>,
     /// Devices that miss data, which the pool may not have recorded.
     pub(super) behind: Vec<Behind>,
     /// Uberblocks of copies that an administrator rejected.
@@ -61,6 +69,11 @@ impl Contents {
     }
 }
 
+/// Features without which software cannot even read the pool, by their short names.
+pub fn needed_features(candidate: &Candidate) -> &[String] {
+    &Contents::of(candidate).features_for_read
+}
+
 /// Searches `places`: directories (not recursively), files and block devices. Reads only labels, and blocks for as long
 /// as the slowest device.
 pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
@@ -79,7 +92,7 @@ pub fn discover_all(
         are_all: false,
     };
     let found = candidates(written_in(&places)?, chosen);
-    let devices = found.iter().flat_map(|candidate| &candidate.devices);
+    let devices = found.iter().flat_map(|candidate| &candidate.devices.all);
     // The library does not open a device that another process has locked either.
     let can_be_opened = |path: &Path| device::is_there(path) && !is_locked(path);
     let missing = devices.filter(|device| !device.present && can_be_opened(&device.path));
@@ -299,25 +312,30 @@ fn assemble(
     Some(Candidate {
         name: newest.pool_name.clone(),
         guid: newest.pool_guid,
-        state: newest.state,
+        state: match newest.state {
+            LabelState::Exported => CandidateState::Exported,
+            LabelState::Destroyed => CandidateState::Destroyed,
+            LabelState::Active | LabelState::Spare | LabelState::Cache => CandidateState::Active,
+        },
         host_id: newest.host_id,
         host_name: newest.host_name.clone(),
-        txg: newest.txg,
         is_watched: root.is_some_and(|root| root.is_watched),
-        features_for_read: features_for_read(view),
         note: view.text(LABEL_NOTE),
-        conflicts: settled.conflicts,
-        left_out: settled.left_out,
-        legs,
-        detail: Detail::new(Contents {
+        devices: CandidateDevices {
+            all: devices,
+            legs,
+            conflicts: settled.conflicts,
+            left_out: settled.left_out,
+        },
+        detail: Opaque::new(Contents {
             config: pool_config(newest, &children),
+            txg: newest.txg,
+            features_for_read: features_for_read(view),
             behind,
             rejected: settled.rejected,
             aux: aux.to_vec(),
             are_all,
         }),
-        devices,
-        groups_missing,
     })
 }
 

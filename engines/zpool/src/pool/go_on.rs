@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use engine::Opaque;
 use engine::capabilities::{Health, Upkeep};
 use engine::pool::legs::{Doubt, Evidence, Legs, Record, Verdict};
-use engine::pool::{Anew, Attempt, GoesOn};
+use engine::pool::{Anew, GoesOn};
 use rustix::io::Errno;
 use zpool_sys as sys;
 
@@ -194,7 +195,7 @@ impl Pool {
         let here = found
             .into_iter()
             .find(|one| one.guid == standings.pool_guid);
-        let Some(here) = here.filter(|here| here.legs.is_enough()) else {
+        let Some(here) = here.filter(|here| here.devices.legs.is_enough()) else {
             return match owing {
                 [] => refuse(PoolErrorKind::Suspended),
                 owing => refuse(PoolErrorKind::FlushOwed {
@@ -202,13 +203,16 @@ impl Pool {
                 }),
             };
         };
-        let is_proven = here.legs.are_held_by(&standings.told);
-        match (doubt_of(&here.legs), is_proven || missing_are_not_newer) {
+        let is_proven = here.devices.legs.are_held_by(&standings.told);
+        match (
+            doubt_of(&here.devices.legs),
+            is_proven || missing_are_not_newer,
+        ) {
             (Some(doubt), false) => refuse(PoolErrorKind::MayLack(Box::new(doubt))),
             (doubt, _) => Ok(GoesOn::Anew(Anew::new(
                 doubt.map(|doubt| doubt.word()),
-                here.legs.missing_paths(),
-                Attempt::holding(attempt),
+                here.devices.legs.missing_paths(),
+                Opaque::new(attempt),
             ))),
         }
     }

@@ -92,9 +92,9 @@ impl ClaimedPool<'_> {
             flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
         }
         let word = options.word.as_ref();
-        if word.is_some_and(|word| candidate.legs.may_lose_newest(word)) {
+        if word.is_some_and(|word| candidate.devices.legs.may_lose_newest(word)) {
             flags |= sys::BH_IMPORT_REWIND;
-        } else if may_have_lost_power_since(candidate.legs.newest_time_s) {
+        } else if may_have_lost_power_since(candidate.devices.legs.newest_time_s) {
             flags |= sys::BH_IMPORT_CHECK_NEWEST;
         }
         let note = c_text(candidate.note.as_deref().unwrap_or_default());
@@ -132,7 +132,7 @@ impl ClaimedPool<'_> {
             guard.keep();
         }
         let mut pool = Pool::opened(self.engine, &self.name, DOING)?;
-        pool.left_out.clone_from(&self.candidate.left_out);
+        pool.left_out.clone_from(&self.candidate.devices.left_out);
         if !options.read_only {
             pool.owner = pool.watch_ownership(candidate);
         }
@@ -149,7 +149,7 @@ fn load(
     flags: u32,
     options: &ImportOptions,
 ) -> Result<(), PoolError> {
-    let mut legs = candidate.legs.clone();
+    let mut legs = candidate.devices.legs.clone();
     loop {
         let expected = legs.expected();
         let (config, cause) = match attempt(candidate, name, properties, flags, &expected) {
@@ -257,12 +257,12 @@ impl Pool {
             Some(name) => name.clone(),
             None => name_of(candidate)?,
         };
-        if !candidate.conflicts.is_empty() {
-            let kind = PoolErrorKind::Copies(candidate.conflicts.clone().into());
+        if !candidate.devices.conflicts.is_empty() {
+            let kind = PoolErrorKind::Copies(candidate.devices.conflicts.clone().into());
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
         tell_left_out(candidate);
-        if let Some(kind) = PoolErrorKind::against(&candidate.legs, options) {
+        if let Some(kind) = PoolErrorKind::against(&candidate.devices.legs, options) {
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
         let guarded = guard(engine, candidate, &proof, options)?;
@@ -281,7 +281,7 @@ impl Pool {
 /// Reports the devices of the pool that were found and are not used.
 fn tell_left_out(candidate: &Candidate) {
     let pool = &candidate.name;
-    for left_out in &candidate.left_out {
+    for left_out in &candidate.devices.left_out {
         match left_out {
             LeftOut::SameDevice { path, used } => {
                 let (path, used) = (path.display(), used.display());
@@ -350,11 +350,11 @@ fn guard(
 /// A writer between the reading of the labels and the claim has written a newer uberblock, or a device that was locked
 /// then has been released since.
 fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
-    let present = candidate.devices.iter().filter(|device| device.present);
+    let present = candidate.devices.all.iter().filter(|device| device.present);
     let paths: Vec<&PathBuf> = present.map(|device| &device.path).collect();
     let found = at_once(&paths, |path| label::newest_uberblock(path));
     let newest = found.into_iter().flatten().map(|root| root.txg).max();
-    match newest.unwrap_or(0) > candidate.legs.newest_txg {
+    match newest.unwrap_or(0) > candidate.devices.legs.newest_txg {
         true => Err(PoolError::new(
             DOING,
             &candidate.name,
@@ -375,7 +375,7 @@ fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
 /// while that process writes to it.
 fn lock_devices(candidate: &Candidate) -> Result<(Vec<PathBuf>, Vec<device::Claim>), PoolError> {
     let (mut paths, mut claims) = (Vec::new(), Vec::new());
-    for device in candidate.devices.iter().filter(|device| device.present) {
+    for device in candidate.devices.all.iter().filter(|device| device.present) {
         match device::claim(&device.path) {
             Ok(claim) => {
                 paths.push(device.path.clone());
@@ -398,9 +398,8 @@ fn explain(candidate: &Candidate, config: &NvList, cause: SystemError) -> PoolEr
     let info = config.view().list("load_info");
     let missing: Vec<String> = candidate
         .devices
-        .iter()
-        .filter(|device| !device.present)
-        .map(|device| device.path.display().to_string())
+        .missing()
+        .map(|path| path.display().to_string())
         .collect();
     let unknown: Vec<String> = info
         .and_then(|info| info.list("unsup_feat"))
@@ -414,8 +413,8 @@ fn explain(candidate: &Candidate, config: &NvList, cause: SystemError) -> PoolEr
         .and_then(|older| older.u64("rewind_txg_ts"));
     if let Some(readable_time_s) = readable_time_s {
         let kind = PoolErrorKind::NewestUnreadable {
-            newest_txg: candidate.legs.newest_txg,
-            newest_time_s: candidate.legs.newest_time_s,
+            newest_txg: candidate.devices.legs.newest_txg,
+            newest_time_s: candidate.devices.legs.newest_time_s,
             readable_time_s,
         };
         return PoolError::because(DOING, &candidate.name, kind, cause);
@@ -452,7 +451,7 @@ pub fn same_host_and_locked(
     if candidate.host_id != Some(engine.host_id().0.get()) {
         return Err(refused(PoolErrorKind::ActiveElsewhere));
     }
-    let present = candidate.devices.iter().filter(|device| device.present);
+    let present = candidate.devices.all.iter().filter(|device| device.present);
     let claim = |device: &CandidateDevice| {
         device::claim(&device.path).map_err(|failure| refused(unusable(&device.path, failure)))
     };

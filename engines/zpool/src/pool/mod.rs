@@ -22,7 +22,7 @@ use engine::capabilities::Ownership;
 use units::PoolName;
 use zpool_sys as sys;
 
-pub use discover::{discover, discover_all, discover_alone};
+pub use discover::{discover, discover_all, discover_alone, needed_features};
 pub use import::{ClaimedPool, same_host_and_locked};
 pub use spec::features;
 

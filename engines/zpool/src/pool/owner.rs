@@ -7,6 +7,7 @@ use engine::capabilities::Health;
 use engine::pool::{Candidate, Suspension};
 
 use super::Pool;
+use super::discover::Contents;
 use super::label;
 use crate::device::{self, OpenDisk, Owner, OwnerOnDisk};
 
@@ -42,7 +43,7 @@ impl Pool {
             known: Known {
                 guid: candidate.guid,
                 host_id: self.engine().host_id().0.get(),
-                label_txg: candidate.txg,
+                label_txg: Contents::of(candidate).txg,
                 opened_txg: newest.map(|one| one.txg).max().unwrap_or(0),
             },
         });

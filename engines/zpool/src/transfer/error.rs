@@ -2,7 +2,7 @@
 //! remedy.
 
 use engine::dataset::DatasetErrorKind;
-use engine::transfer::{TransferError, TransferErrorKind};
+use engine::transfer::{StreamFault, TransferError, TransferErrorKind};
 use rustix::io::Errno;
 use send_stream::StreamErrorKind;
 
@@ -39,7 +39,7 @@ pub(super) fn receiving(dataset: &str, is_incremental: bool, cause: SystemError)
         own::KEY_SET_MISSING | own::KEY_SET_MISMATCH => TransferErrorKind::EncryptionDiffers,
         own::UNKNOWN_FEATURE => TransferErrorKind::FeatureMissing,
         own::LARGE_BLOCKS => TransferErrorKind::LargeBlocksSplit,
-        own::TRUNCATED => TransferErrorKind::Stream(StreamErrorKind::Cut),
+        own::TRUNCATED => of_stream(StreamErrorKind::Cut),
         own::RESUME_EXISTS => TransferErrorKind::Partial,
         _ => receive_errno(is_incremental, errno(cause.0)),
     };
@@ -64,12 +64,25 @@ fn receive_errno(is_incremental: bool, errno: Errno) -> TransferErrorKind {
         // The library's name for a checksum that does not match.
         Errno::BADE => {
             let what = "a checksum does not match";
-            TransferErrorKind::Stream(StreamErrorKind::Malformed(what))
+            of_stream(StreamErrorKind::Malformed(what))
         }
         Errno::INVAL => {
             let what = "it does not fit the volume, or contradicts itself";
-            TransferErrorKind::Stream(StreamErrorKind::Malformed(what))
+            of_stream(StreamErrorKind::Malformed(what))
         }
         _ => TransferErrorKind::Library,
     }
+}
+
+/// A stream that the guard refuses.
+pub fn of_stream(kind: StreamErrorKind) -> TransferErrorKind {
+    let fault = match kind {
+        StreamErrorKind::Cut => StreamFault::Cut,
+        StreamErrorKind::NotAStream => StreamFault::NotAStream,
+        StreamErrorKind::ByteOrder | StreamErrorKind::Unsupported(_) => StreamFault::Unsupported,
+        StreamErrorKind::Malformed(_) => StreamFault::Malformed,
+        StreamErrorKind::Read => StreamFault::Read,
+        StreamErrorKind::Write => StreamFault::Write,
+    };
+    TransferErrorKind::Stream(fault.because(kind.to_string()))
 }

@@ -10,3 +10,6 @@ mod send;
 mod token;
 
 pub use token::parse as parse_token;
+
+/// The name of the format of its streams.
+const FORMAT: &str = "ZFS send stream";

@@ -6,15 +6,17 @@ use std::io::{BufWriter, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use engine::capabilities::{Datasets, Receiving};
-use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, Snapshots, Value};
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetKind, DatasetRef, Snapshots, Value};
 use engine::transfer::{
-    Contents, Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
+    Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
 };
-use send_stream::{Begin, HeaderKind, Passed, RECORD_BYTES, StreamError, StreamErrorKind};
+use send_stream::{
+    Begin, Contents, HeaderKind, Passed, RECORD_BYTES, StreamError, StreamErrorKind,
+};
 use units::{SnapshotName, VolumeName};
 use zpool_sys as sys;
 
-use super::{error, raw_list};
+use super::{FORMAT, error, raw_list};
 use crate::dataset::property;
 use crate::error::SystemError;
 use crate::nvlist::{NvList, NvValue};
@@ -68,7 +70,7 @@ impl Pool {
                 tag: spec.tag.clone().filter(|_| received.snapshots.is_empty()),
                 ..spec.clone()
             };
-            let initial = initial(begin.contents, &received.properties);
+            let initial = initial(kind_of(begin.contents), &received.properties);
             let (snapshot, passed) = self.receive_one(&one, &begin, &initial, source)?;
             received.snapshots.push(snapshot);
             received.bytes += size_of_stream(&begin, passed);
@@ -189,6 +191,10 @@ impl Pool {
 }
 
 impl Receiving for Pool {
+    fn formats(&self) -> &'static [&'static str] {
+        &[FORMAT]
+    }
+
     fn receive(
         &self,
         spec: &ReceiveSpec,
@@ -199,7 +205,7 @@ impl Receiving for Pool {
         let begin = Begin::read(source).map_err(|error| in_stream(spec, error))?;
         match begin.header {
             HeaderKind::Snapshot => {
-                let initial = initial(begin.contents, &[]);
+                let initial = initial(kind_of(begin.contents), &[]);
                 let (snapshot, passed) = self.receive_one(spec, &begin, &initial, source)?;
                 Ok(Received {
                     snapshots: vec![snapshot],
@@ -259,6 +265,13 @@ impl Receiving for Pool {
     }
 }
 
+fn kind_of(contents: Contents) -> DatasetKind {
+    match contents {
+        Contents::Volume => DatasetKind::Volume,
+        Contents::FileSystem => DatasetKind::Filesystem,
+    }
+}
+
 fn stream_error(kind: StreamErrorKind) -> StreamError {
     StreamError {
         kind,
@@ -268,7 +281,14 @@ fn stream_error(kind: StreamErrorKind) -> StreamError {
 }
 
 fn in_stream(spec: &ReceiveSpec, error: StreamError) -> TransferError {
-    TransferError::stream(spec.volume.as_str(), error)
+    TransferError {
+        cause: error.cause.map(|cause| Box::new(cause) as Box<_>),
+        ..TransferError::new(
+            "receive",
+            spec.volume.as_str(),
+            error::of_stream(error.kind),
+        )
+    }
 }
 
 fn size_of_stream(begin: &Begin, passed: Passed) -> u64 {

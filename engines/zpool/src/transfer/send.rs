@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::io::Write;
 
+use engine::Opaque;
 use engine::capabilities::{Datasets, Sending};
 use engine::dataset::{DatasetError, DatasetErrorKind, Snapshots};
 use engine::transfer::{
@@ -11,7 +12,8 @@ use engine::transfer::{
 use units::{SnapshotName, VolumeName};
 use zpool_sys as sys;
 
-use super::error;
+use super::token::Rest;
+use super::{FORMAT, error};
 use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
 
@@ -75,11 +77,15 @@ unsafe extern "C" fn collect_bookmark(
 }
 
 impl Sending for Pool {
+    fn format(&self) -> &'static str {
+        FORMAT
+    }
+
     fn send(&self, spec: &SendSpec, to: &mut dyn Write) -> Result<u64, TransferError> {
         let name = spec.snapshot.as_str();
         self.check_own("send", (&spec.snapshot).into())?;
         let (snapshot, from) = (c_text(name), c_text(spec.base_name()));
-        let (object, offset) = spec.resume.unwrap_or((0, 0));
+        let (object, offset) = spec.resume.as_ref().map_or((0, 0), |from| *from.get());
         let mut sink = Sink {
             to,
             sent: 0,
@@ -141,7 +147,8 @@ impl Sending for Pool {
         let by_guid = |guid| all.iter().find(|info| info.snapshot && info.guid == guid);
         let found = by_guid(token.to_guid).ok_or_else(gone)?;
         let snapshot: SnapshotName = found.name.parse().map_err(|_| gone())?;
-        let base = match token.from_guid {
+        let rest = token.detail.get::<Rest>();
+        let base = match rest.from_guid {
             0 => None,
             guid => Some(match by_guid(guid) {
                 Some(base) => Base::from(&base.name.parse::<SnapshotName>().map_err(|_| gone())?),
@@ -153,8 +160,8 @@ impl Sending for Pool {
         Ok(SendSpec {
             snapshot,
             base,
-            form: token.form,
-            resume: Some((token.object, token.offset)),
+            form: rest.form,
+            resume: Some(Opaque::new(rest.from)),
         })
     }
 

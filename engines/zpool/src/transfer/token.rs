@@ -3,6 +3,7 @@
 
 use std::io::Read;
 
+use engine::Opaque;
 use engine::transfer::{ResumeToken, SendForm, TransferError, TransferErrorKind};
 
 use crate::nvlist::{NvList, NvRef};
@@ -11,6 +12,16 @@ use crate::nvlist::{NvList, NvRef};
 const LETTERS_MAX: usize = 8192;
 /// Largest list in a token.
 const LIST_BYTES_MAX: u64 = 64 << 10;
+
+/// The rest of a stream, as a token names it.
+pub struct Rest {
+    /// GUID of the base; zero: none.
+    pub from_guid: u64,
+    /// The object that arrived last, and the offset in it.
+    pub from: (u64, u64),
+    /// The form of the stream, which the rest must have, too.
+    pub form: SendForm,
+}
 
 /// Understands a token.
 pub fn parse(text: &str) -> Result<ResumeToken, TransferError> {
@@ -24,19 +35,21 @@ pub fn parse(text: &str) -> Result<ResumeToken, TransferError> {
 
 fn token_of(list: NvRef<'_>) -> Option<ResumeToken> {
     let has = |name| list.get(name).is_some();
-    Some(ResumeToken {
-        to_guid: list.u64("toguid")?,
+    let rest = Rest {
         from_guid: list.u64("fromguid").unwrap_or(0),
-        to_name: list.text("toname")?,
-        object: list.u64("object")?,
-        offset: list.u64("offset")?,
-        bytes: list.u64("bytes").unwrap_or(0),
+        from: (list.u64("object")?, list.u64("offset")?),
         form: SendForm {
             embedded: has("embedok"),
             large_blocks: has("largeblockok"),
             compressed: has("compressok"),
             raw: has("rawok"),
         },
+    };
+    Some(ResumeToken {
+        to_guid: list.u64("toguid")?,
+        to_name: list.text("toname")?,
+        bytes: list.u64("bytes").unwrap_or(0),
+        detail: Opaque::new(rest),
     })
 }
 

@@ -235,7 +235,8 @@ fn about(
     }
     refuse_promoted(context, volume)?;
     drop(settle(volume)?);
-    let left = needs(context.pool.receiving())?.interrupted(volume);
+    let receiving = needs(context.pool.receiving())?;
+    let left = receiving.interrupted(volume);
     let left = left.map_err(crate::transfer::failure)?;
     let own = format!("{volume}@");
     let snapshots: Vec<(u64, String)> =
@@ -259,6 +260,11 @@ fn about(
             .collect(),
         token: left.and_then(|left| left.token),
         takes_lists: true,
+        formats: receiving
+            .formats()
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     }))
 }
 

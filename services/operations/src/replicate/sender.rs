@@ -176,6 +176,7 @@ fn run_once(
         let ready = into_of(dataset, document, volume)
             .and_then(|into| session.ask(&into))
             .and_then(|present| {
+                refuse_other_formats(context, &present)?;
                 refuse_decryption(context, document, volume, &present)?;
                 bases::forget_failed(context, volume, document, &present)?;
                 Ok(present)
@@ -272,6 +273,20 @@ fn listed(
         from: dataset.clone(),
         volumes: volumes.iter().map(one).collect::<Result<_, Failure>>()?,
     })
+}
+
+/// Refuses a receiver whose engine receives none of our streams.
+fn refuse_other_formats(context: &Context<'_>, present: &Present) -> Result<(), Failure> {
+    let format = needs(context.pool.sending())?.format();
+    if present.formats.is_empty() || present.formats.iter().any(|one| one == format) {
+        return Ok(());
+    }
+    let message = format!(
+        "this pool sends by {format}, and the receiver's engine receives {} only",
+        present.formats.join(" or ")
+    );
+    Err(Failure::new(FailureKind::Unsupported, message)
+        .advise("replicate to a pool of the same engine"))
 }
 
 /// Refuses to make a first copy of an encrypted volume that is not encrypted, unless the rule says so.

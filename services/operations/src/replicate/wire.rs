@@ -104,6 +104,9 @@ pub struct Present {
     /// The receiver takes a [`List`].
     #[serde(default)]
     pub takes_lists: bool,
+    /// The formats of streams that the receiver's engine receives; empty in the response of an older receiver.
+    #[serde(default)]
+    pub formats: Vec<String>,
 }
 
 /// A connection with TLS on it, of either side.

@@ -5,8 +5,8 @@ mod zfs;
 
 pub use zfs::{
     EngineOptions, allow_huge_pages, bench_crypto, discover, discover_all, discover_alone,
-    fail_devices, fail_devices_once, features, knows_reservations, library, parse_token, probe,
-    start,
+    fail_devices, fail_devices_once, features, knows_reservations, library, needed_features,
+    parse_token, probe, start,
 };
 
 /// The door of pools whose legs lie on several heads.

@@ -13,7 +13,7 @@ use control::{Failure, FailureKind};
 use engine::Pool;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use engine::keys::KeyMaterial;
-use engine::pool::LabelState;
+use engine::pool::CandidateState;
 use fuse::{Mount, MountError, MountErrorKind};
 use operations::{Context, DocumentCache, NoServer, dataset_failure};
 use rendering::Printer;
@@ -79,7 +79,7 @@ fn open_and_show(
     let (name, access) = (&args.pool(), args.access());
     managed::refuse(common.maintenance, name)?;
     let candidate = places::candidate(common, name)?;
-    if args.is_read_only() && candidate.state != LabelState::Exported {
+    if args.is_read_only() && candidate.state != CandidateState::Exported {
         out.progress(
             "the pool was not exported: what was made durable in its last seconds is in its intent log, and is not shown. \
              A mount without --read-only shows it.",

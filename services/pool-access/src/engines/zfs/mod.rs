@@ -9,7 +9,7 @@ use control::{Failure, FailureKind};
 use zpool::{Engine, EngineError};
 
 pub use zpool::device::{knows_reservations, probe};
-pub use zpool::pool::{discover, discover_all, discover_alone, features};
+pub use zpool::pool::{discover, discover_all, discover_alone, features, needed_features};
 pub use zpool::transfer::parse_token;
 pub use zpool::{EngineOptions, library};
 
