@@ -12,9 +12,16 @@ use engine::pool::{
 use crate::host::MemoryEngine;
 use crate::numbers::now_s;
 use crate::pool_properties;
-use crate::state::Shared;
+use crate::state::{Shared, State};
 use crate::vdevs::{Group, Leaf, Trouble};
 use crate::world::{Label, LabelState};
+
+/// What the import needs of a candidate.
+pub(crate) struct Found {
+    pub(crate) shared: Arc<Shared>,
+    /// The pool's state when it was found.
+    pub(crate) txg: u64,
+}
 
 impl MemoryEngine {
     pub(crate) fn found_in(&self, places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
@@ -51,8 +58,32 @@ impl MemoryEngine {
     }
 
     fn candidate(&self, label: &Label, shared: &Arc<Shared>) -> Candidate {
-        let present = self.world.present();
         let state = shared.lock();
+        let devices = match self.world.is_volumes_only {
+            true => CandidateDevices::default(),
+            false => self.devices_of(&state),
+        };
+        Candidate {
+            name: state.name.to_string(),
+            guid: state.guid,
+            state: match label.state {
+                LabelState::Exported => CandidateState::Exported,
+                _ => CandidateState::Active,
+            },
+            host_id: Some(label.host.0.get()),
+            host_name: Some(label.host_name.clone()),
+            is_watched: pool_properties::get(&state.properties, "multihost") == Some("on"),
+            note: state.note.clone(),
+            devices,
+            detail: Opaque::new(Found {
+                shared: Arc::clone(shared),
+                txg: state.tree.txg,
+            }),
+        }
+    }
+
+    fn devices_of(&self, state: &State) -> CandidateDevices {
+        let present = self.world.present();
         let device = |leaf: &Leaf| CandidateDevice {
             path: leaf.path.clone(),
             guid: leaf.guid,
@@ -78,30 +109,17 @@ impl MemoryEngine {
             needed: group.members.len() - group.losses_max(),
         };
         let holds = |group: &&Group| matches!(group.role, GroupRole::Data | GroupRole::Log);
-        Candidate {
-            name: state.name.to_string(),
-            guid: state.guid,
-            state: match label.state {
-                LabelState::Exported => CandidateState::Exported,
-                _ => CandidateState::Active,
+        CandidateDevices {
+            all: state.vdevs.leaves().map(device).collect(),
+            legs: Legs {
+                groups: state.vdevs.groups.iter().filter(holds).map(group).collect(),
+                groups_missing: 0,
+                pool_guid: state.guid,
+                newest_txg: state.tree.txg,
+                newest_time_s: now_s(),
+                record: state.record,
             },
-            host_id: Some(label.host.0.get()),
-            host_name: Some(label.host_name.clone()),
-            is_watched: pool_properties::get(&state.properties, "multihost") == Some("on"),
-            note: state.note.clone(),
-            devices: CandidateDevices {
-                all: state.vdevs.leaves().map(device).collect(),
-                legs: Legs {
-                    groups: state.vdevs.groups.iter().filter(holds).map(group).collect(),
-                    groups_missing: 0,
-                    pool_guid: state.guid,
-                    newest_txg: state.tree.txg,
-                    newest_time_s: now_s(),
-                    record: state.record,
-                },
-                ..CandidateDevices::default()
-            },
-            detail: Opaque::new(Arc::clone(shared)),
+            ..CandidateDevices::default()
         }
     }
 }

@@ -43,6 +43,15 @@ impl MemoryEngine {
         }
     }
 
+    /// A host without disks, on which pools have volumes and none of the [optional](engine::Capability) capabilities: the least
+    /// that an engine is. Their disks are storage that they do not show.
+    pub fn volumes_only() -> Self {
+        Self {
+            world: Arc::new(World::volumes_only()),
+            ..Self::new()
+        }
+    }
+
     /// Another host, with the same disks.
     pub fn other_host(&self, number: NonZeroU32, name: &str) -> Self {
         Self {
@@ -217,15 +226,23 @@ impl MemoryPool {
     /// # Panics
     /// If that is no name of a pool.
     pub fn with_engine(name: &str) -> (MemoryEngine, Self) {
-        const DISK_BYTES: u64 = 1 << 30;
         let engine = MemoryEngine::new();
+        let pool = Self::on(&engine, name);
+        (engine, pool)
+    }
+
+    /// As [`Self::new`], on disks that `engine` gets for it.
+    ///
+    /// # Panics
+    /// If that is no name of a pool.
+    pub fn on(engine: &MemoryEngine, name: &str) -> Self {
+        const DISK_BYTES: u64 = 1 << 30;
         let disks = ["/disks/a", "/disks/b"];
         disks
             .iter()
             .for_each(|disk| engine.insert_disk(disk, DISK_BYTES));
         let name = name.parse().expect("a name of a pool");
         let spec = PoolSpec::new(name, GroupKind::Mirror, disks.map(PathBuf::from).to_vec());
-        let pool = engine.create_pool(&spec).expect("two blank disks");
-        (engine, pool)
+        engine.create_pool(&spec).expect("two blank disks")
     }
 }

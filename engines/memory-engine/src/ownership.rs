@@ -11,6 +11,7 @@ use engine::pool::{
 use engine::{Claimed, Engine, HostId, Optional, Pool};
 use units::{ByteCount, PoolName};
 
+use crate::discovery::Found;
 use crate::host::MemoryEngine;
 use crate::state::{MemoryPool, Shared, State};
 use crate::vdevs::{Group, Trouble};
@@ -84,7 +85,7 @@ impl<'a> ClaimedPool<'a> {
         if engine.owner(candidate.guid) == Some(engine.host) {
             return Err(fail(in_use(candidate)));
         }
-        if shared_of(candidate).lock().tree.txg > candidate.devices.legs.newest_txg {
+        if shared_of(candidate).lock().tree.txg > candidate.detail.get::<Found>().txg {
             return Err(fail(PoolErrorKind::Changed));
         }
         Ok(Self {
@@ -140,7 +141,7 @@ impl<'a> ClaimedPool<'a> {
 }
 
 fn shared_of(candidate: &Candidate) -> &Arc<Shared> {
-    candidate.detail.get::<Arc<Shared>>()
+    &candidate.detail.get::<Found>().shared
 }
 
 impl Claimed for ClaimedPool<'_> {
@@ -245,10 +246,16 @@ impl MemoryPool {
 
 impl engine::Pool for MemoryPool {
     fn engine_name(&self) -> &'static str {
-        "the engine in memory"
+        match self.shared.world.is_volumes_only {
+            true => "the engine in memory for volumes only",
+            false => "the engine in memory",
+        }
     }
 
     fn optional(&self) -> Optional<'_> {
+        if self.shared.world.is_volumes_only {
+            return Optional::default();
+        }
         Optional {
             files: Some(self),
             logs: Some(self),

@@ -304,7 +304,16 @@ impl MemoryPool {
 
 impl Health for MemoryPool {
     fn status(&self) -> Result<PoolStatus, PoolError> {
-        Ok(self.begin_pool("status", "look at")?.status())
+        let status = self.begin_pool("status", "look at")?.status();
+        Ok(match self.shared.world.is_volumes_only {
+            true => PoolStatus {
+                devices: Vec::new(),
+                features: Vec::new(),
+                scan: None,
+                ..status
+            },
+            false => status,
+        })
     }
 
     fn health(&self) -> Option<PoolHealth> {

@@ -47,9 +47,19 @@ pub(crate) struct World {
     pub(crate) disks: Mutex<BTreeMap<PathBuf, Disk>>,
     /// Who has a pool open, by its number.
     open: Mutex<BTreeMap<u64, HostId>>,
+    /// Whether pools have none of the optional capabilities.
+    pub(crate) is_volumes_only: bool,
 }
 
 impl World {
+    /// One in which pools have no optional capability.
+    pub(crate) fn volumes_only() -> Self {
+        Self {
+            is_volumes_only: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn disks(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Disk>> {
         self.disks.lock().expect("no holder panics")
     }

@@ -98,13 +98,13 @@ pub fn volumes_and_their_sizes(bench: &mut Bench<'_>) {
             .resize_volume(&volume(&name(at)), ByteCount(size));
         bench.done(&format!("resize {at} to {size}"), resized);
     }
+    bench.list("all");
     let parents = has(bench.pool().files()).create_parents(&volume(&name("/dir/x")));
     bench.done("a file system", parents);
     let resized = bench
         .pool()
         .resize_volume(&volume(&name("/dir")), ByteCount(MIB));
     bench.done("resize a file system", resized);
-    bench.list("all");
 }
 
 const TRIED: [(&str, &str); 17] = [
@@ -129,9 +129,7 @@ const TRIED: [(&str, &str); 17] = [
 
 pub fn properties_and_where_they_come_from(bench: &mut Bench<'_>) {
     let name = |rest: &str| format!("properties_and_where_they_come_from{rest}");
-    let (dir, v) = (name("/dir"), name("/dir/v"));
-    let parents = has(bench.pool().files()).create_parents(&volume(&v));
-    bench.done("a parent", parents);
+    let (dir, v) = (name(""), name("/v"));
     let made = bench.pool().create_volume(&sparse(&v));
     bench.done("a volume", made);
     for (property, value) in TRIED {
@@ -418,12 +416,8 @@ pub fn taking_back(bench: &mut Bench<'_>) {
     bench.done("snapshot", taken);
     let back = bench.pool().rollback(&s("/a@1"));
     bench.done("back beyond the newest", back);
-    let mark = has(bench.pool().sending()).create_bookmark(&s("/a@2"), "two");
-    bench.done("bookmark", mark);
     let gone = bench.pool().destroy_snapshots(&[s("/a@2")]);
     bench.done("destroy the newest", gone);
-    let back = bench.pool().rollback(&s("/a@1"));
-    bench.done("back beyond a bookmark", back);
     let opened = bench
         .pool()
         .open_volume(&volume(&name("/a")), Default::default());
@@ -432,13 +426,6 @@ pub fn taking_back(bench: &mut Bench<'_>) {
     };
     let back = bench.pool().rollback(&s("/a@1"));
     bench.done("back while it is open", back);
-    let marks = has(bench.pool().sending())
-        .bookmarks(&volume(&name("/a")))
-        .expect("its bookmarks");
-    for mark in marks {
-        let gone = has(bench.pool().sending()).destroy_bookmark(&mark);
-        bench.done("destroy the bookmark", gone);
-    }
     opened
         .write(0, &[7; 4096], WaitMode::MayBlock)
         .expect("written");
@@ -454,6 +441,14 @@ pub fn taking_back(bench: &mut Bench<'_>) {
     }
     opened.close();
     bench.sum(&name("/a"));
+    let taken = bench.pool().snapshot(&[s("/a@2")]);
+    bench.done("snapshot", taken);
+    let mark = has(bench.pool().sending()).create_bookmark(&s("/a@2"), "two");
+    bench.done("bookmark", mark);
+    let gone = bench.pool().destroy_snapshots(&[s("/a@2")]);
+    bench.done("destroy the newest", gone);
+    let back = bench.pool().rollback(&s("/a@1"));
+    bench.done("back beyond a bookmark", back);
 }
 
 pub fn open_volumes(bench: &mut Bench<'_>) {
@@ -471,10 +466,6 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     bench.done("open it twice", twice);
     let missing = bench.pool().open_volume(&v("/none"), Default::default());
     bench.done("open none", missing);
-    let parents = has(bench.pool().files()).create_parents(&v("/dir/x"));
-    bench.done("a file system", parents);
-    let dir = bench.pool().open_volume(&v("/dir"), Default::default());
-    bench.done("open a file system", dir);
     let options = engine::volume::OpenOptions {
         logical_block: 1024,
         read_only: false,
@@ -503,6 +494,11 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     );
     let resized = opened.resize(8 * MIB);
     bench.done("resize after its end", resized);
+    bench.list("all");
+    let parents = has(bench.pool().files()).create_parents(&v("/dir/x"));
+    bench.done("a file system", parents);
+    let dir = bench.pool().open_volume(&v("/dir"), Default::default());
+    bench.done("open a file system", dir);
     let waits = has(bench.pool().logs()).unreplayed_volumes();
     bench.tell("logs that wait", waits);
     for at in ["/moved", "/none"] {
@@ -513,5 +509,4 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
         let discarded = has(bench.pool().logs()).discard_log(&v(at));
         bench.tell(&format!("discard {at}"), discarded);
     }
-    bench.list("all");
 }

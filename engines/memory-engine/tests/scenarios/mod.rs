@@ -81,10 +81,13 @@ impl Kind for TransferError {
     }
 }
 
-/// The capability, which the scenario is about.
+/// The capability that the next step is about. Without it a scenario ends.
 pub fn has<T>(capability: Result<T, Unsupported>) -> T {
-    capability.unwrap_or_else(|missing| panic!("{missing}"))
+    capability.unwrap_or_else(|missing| std::panic::resume_unwind(Box::new(missing)))
 }
+
+/// Begins lines that only an engine with devices has.
+pub const OF_DEVICES: &str = "its devices";
 
 pub fn volume(name: &str) -> VolumeName {
     name.parse().expect("a name of a volume")

@@ -10,7 +10,7 @@ use engine::pool::{
 };
 use units::ByteCount;
 
-use super::{Bench, Kind, MIB, device, has, sparse, volume};
+use super::{Bench, Kind, MIB, OF_DEVICES, device, has, sparse, volume};
 
 fn group(kind: GroupKind, role: GroupRole, devices: &[&Path]) -> GroupSpec {
     GroupSpec {
@@ -43,11 +43,15 @@ fn settle(bench: &Bench<'_>) {
 fn show(bench: &mut Bench<'_>, step: &str) {
     settle(bench);
     let status = bench.pool().status();
+    let mut devices: Vec<String> = Vec::new();
     let status = status.map(|status| {
-        let devices: Vec<String> = status.devices.iter().map(device).collect();
-        (status.state, status.suspended, devices)
+        devices.extend(status.devices.iter().map(device));
+        (status.state, status.suspended)
     });
     bench.tell(step, status);
+    if !devices.is_empty() {
+        bench.say(OF_DEVICES, &format!("{devices:?}"));
+    }
     let health = bench
         .pool()
         .health()
@@ -322,23 +326,16 @@ pub fn owners(bench: &mut Bench<'_>) {
 
 fn found(bench: &mut Bench<'_>, name: &str) {
     let found = candidate(bench, name);
-    let shown = found.as_ref().map(|one| {
-        let present: Vec<bool> = one
-            .devices
-            .all
-            .iter()
-            .map(|device| device.present)
-            .collect();
-        (
-            one.state,
-            one.host_id,
-            one.is_watched,
-            one.note.clone(),
-            present,
-            one.devices.legs.groups_missing,
-        )
-    });
+    let shown = found
+        .as_ref()
+        .map(|one| (one.state, one.host_id, one.is_watched, &one.note));
     bench.say("found", &format!("{shown:?}"));
+    let devices = found.iter().flat_map(|one| &one.devices.all);
+    let present: Vec<bool> = devices.map(|device| device.present).collect();
+    let groups_missing = found.map(|one| one.devices.legs.groups_missing);
+    if !present.is_empty() {
+        bench.say(OF_DEVICES, &format!("{present:?} {groups_missing:?}"));
+    }
 }
 
 fn imported(bench: &mut Bench<'_>, name: &str) {
@@ -400,6 +397,7 @@ fn found_none(bench: &mut Bench<'_>) {
 
 /// A pool with a record of its legs is opened by that, or by a word that ends it.
 pub fn records(bench: &mut Bench<'_>) {
+    has(bench.pool().devices());
     let pool = bench.pool.take().expect("open");
     let destroyed = pool.destroy().map_err(|(_, error)| error);
     bench.done("destroy", destroyed);

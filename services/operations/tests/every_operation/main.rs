@@ -4,6 +4,7 @@
 mod cases;
 mod hooks;
 mod streams;
+mod volumes_only;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +37,12 @@ const DISK_BYTES: u64 = 1 << 30;
 impl Bench {
     /// A mirror called `tank` on `/disks/a` and `/disks/b`; the other disks are blank.
     pub fn prepared() -> Self {
-        let (engine, pool) = MemoryPool::with_engine("tank");
+        Self::on(MemoryEngine::new())
+    }
+
+    /// The same of an engine without disks.
+    pub fn on(engine: MemoryEngine) -> Self {
+        let pool = MemoryPool::on(&engine, "tank");
         for disk in ["c", "d", "e", "f"] {
             engine.insert_disk(&format!("/disks/{disk}"), DISK_BYTES);
         }
