@@ -35,5 +35,8 @@ pub use library::described as library;
 pub use nvlist::{NvList, NvRef, NvValue};
 pub use pool::{Pool, discover};
 pub use runtime::{Engine, EngineOptions};
+
+/// The name of the engine in messages.
+pub const NAME: &str = "OpenZFS";
 pub use units::{HostId, host_name};
 pub use volume::Volume;

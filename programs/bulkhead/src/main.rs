@@ -118,7 +118,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
             let legs = leg_server::files(&common.settings.state_dir);
             return Ok(command.run(&common.settings, &legs));
         }
-        Program::Bench(command) => engines::bench_crypto::command::run(&command, out),
+        Program::Bench(command) => engines::bench::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
         Program::Names { word } => out.text(&pools::names(common, &word).join("\n")),
         Program::Definitions { examples } => out.text(&cli::definitions(&examples)?.to_string()),

@@ -14,7 +14,7 @@ use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
 use engine::HostId;
 use pool_access::common::Common;
-use pool_access::engines::{self, EngineOptions, discover, features};
+use pool_access::engines::{self, Options, Search};
 use pool_access::sockets;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -57,15 +57,8 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     }
     let is_disk = |line: &&str| !line.is_empty() && !line.starts_with(TLS_QUESTION);
     for disk in disks.lines().filter(is_disk) {
-        if let Some(known) = engines::knows_reservations(Path::new(disk)) {
-            let answer = if known { "yes" } else { "no" };
-            let _ = writeln!(lines, "reservations\t{disk}\t{answer}");
-        }
-        let found = discover(&[PathBuf::from(disk)]).unwrap_or_default();
-        for candidate in found {
-            for feature in engines::needed_features(&candidate) {
-                let _ = writeln!(lines, "feature_in_use\t{}\t{feature}", candidate.name);
-            }
+        for engine in engines::ALL {
+            tell_disk(&mut lines, *engine, disk);
         }
     }
     if let Some(line) = leg_fingerprint(Path::new(LEGS_CERTIFICATE_PATH)) {
@@ -74,11 +67,15 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     for (pool, file) in key_files(common) {
         let _ = writeln!(lines, "key_file\t{pool}\t{file}");
     }
-    let mut options = EngineOptions::new(NO_HOST);
-    options.arc_bytes_max = units::ByteCount::mib(64);
+    let options = Options {
+        cache_bytes_max: Some(units::ByteCount::mib(64)),
+        is_brief: true,
+        ..Options::new(NO_HOST)
+    };
     match engines::start(options) {
         Ok(_) => {
-            for feature in features() {
+            let tools = engines::ALL.iter().filter_map(|engine| engine.tools());
+            for feature in tools.flat_map(|tools| tools.features()) {
                 let _ = writeln!(lines, "zfs_feature\t{feature}");
             }
         }
@@ -88,6 +85,21 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
         }
     }
     Ok(lines)
+}
+
+/// The facts of `engine` about a disk.
+fn tell_disk(lines: &mut String, engine: &dyn engines::Registered, disk: &str) {
+    let Some(tools) = engine.tools() else { return };
+    if let Some(known) = tools.knows_reservations(Path::new(disk)) {
+        let answer = if known { "yes" } else { "no" };
+        let _ = writeln!(lines, "reservations\t{disk}\t{answer}");
+    }
+    let found = engine.discover(Search::Places(&[PathBuf::from(disk)]));
+    for candidate in found.unwrap_or_default() {
+        for feature in tools.needed_features(&candidate) {
+            let _ = writeln!(lines, "feature_in_use\t{}\t{feature}", candidate.name);
+        }
+    }
 }
 
 /// Fingerprint of the certificate with which this head lends its disks. An invalid file produces no line.

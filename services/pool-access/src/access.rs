@@ -493,7 +493,7 @@ fn create_unnoted(
     let mut options = open::small_engine(common, &name);
     let bootstrap = match &legs {
         Some(legs) => {
-            legs.install(&mut options);
+            options.legs = Some(Box::new(|own| legs.install(own)));
             create.groups = legs.groups();
             Some(legs.begin_pool(create.overwrite)?)
         }

@@ -36,7 +36,7 @@ pub fn open(
 ) -> Result<Inspected, Failure> {
     let legs = engines::legs().inspect(&common.directories(), pool, config, heads)?;
     let mut options = small_engine(common, pool);
-    legs.install(&mut options);
+    options.legs = Some(Box::new(|own| legs.install(own)));
     let engine = engines::start(options)?;
     let (candidate, pool) = legs.open(&*engine, name)?;
     Ok(Inspected {

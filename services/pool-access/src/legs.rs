@@ -11,7 +11,7 @@ use engine::pool::legs::{Basis, Evidence, Verdict, Word};
 use units::PoolName;
 
 use crate::common::Common;
-use crate::engines::discover;
+use crate::engines::{self, Search};
 use crate::places;
 
 /// Pause between two looks for late devices.
@@ -76,7 +76,7 @@ impl Arrivals {
             let (arrived, device) = (Arc::clone(&arrived), device.clone());
             let watch = move || {
                 while Instant::now() < until {
-                    let found = discover(std::slice::from_ref(&device));
+                    let found = engines::discover(Search::Places(std::slice::from_ref(&device)));
                     if found.is_ok_and(|found| !found.is_empty()) {
                         arrived
                             .lock()

@@ -53,7 +53,7 @@ fn put_on_record(
             .advise(format!("end that first: `bulkhead pool export {pool}`")));
     };
     let mut options = open::small_engine(common, pool);
-    legs.install(&mut options);
+    options.legs = Some(Box::new(|own| legs.install(own)));
     let engine = engines::start(options)?;
     legs.are_there()?;
     let candidate = places::candidate_among(common, pool, &legs.own_paths(), &[])?;

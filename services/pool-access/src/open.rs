@@ -12,7 +12,7 @@ use engine::{Engine, HostId, Pool};
 use units::PoolName;
 
 use crate::common::Common;
-use crate::engines::{self, EngineOptions};
+use crate::engines::{Faults, Options};
 use crate::legs::{self, Late};
 use crate::places;
 
@@ -31,13 +31,12 @@ pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
 }
 
 /// Settings of a short-lived process: it needs little memory.
-pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
-    let mut options = EngineOptions::new(host_id(common, pool));
-    options.arc_bytes_max = options.arc_bytes_max.min(units::ByteCount::mib(256));
-    if let Some(file) = &common.command_faults {
-        engines::fail_devices_once(&mut options, file);
+pub fn small_engine(common: &Common, pool: &PoolName) -> Options<'static> {
+    Options {
+        is_brief: true,
+        faults: common.command_faults.clone().map(Faults::Once),
+        ..Options::new(host_id(common, pool))
     }
-    options
 }
 
 /// Finds and imports `pool`.

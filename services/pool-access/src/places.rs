@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::common::Common;
-use crate::engines::discover_all;
+use crate::engines::{self, Search};
 use crate::managed;
 
 /// Searched when nothing else is known.
@@ -176,7 +176,7 @@ pub fn candidates(common: &Common, pool: Option<&PoolName>) -> Result<Vec<Candid
 }
 
 fn candidates_in(places: &[PathBuf], chosen: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
-    let found = discover_all(places, chosen).map_err(|error| {
+    let found = engines::discover(Search::Everywhere { places, chosen }).map_err(|error| {
         let kind = match error.cause.kind() {
             std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
             std::io::ErrorKind::NotFound => FailureKind::NotFound,
@@ -199,7 +199,7 @@ pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure>
 }
 
 fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
-    let legs = crate::engines::legs();
+    let legs = engines::legs();
     if let Some(failure) = legs.not_served(pool, Path::new(leg_door::DEFAULT_PATH)) {
         return failure;
     }

@@ -17,6 +17,7 @@ use units::PoolName;
 
 use crate::access::{Hold, hold};
 use crate::common::Common;
+use crate::engines::Search;
 use crate::open::{self, PreviousOwner};
 use crate::{audit, engines, places};
 
@@ -85,7 +86,7 @@ fn taken(name: &PoolName) -> Failure {
 
 /// The pool that is on these devices, and on no other. A command that was killed may have given it the new name already.
 fn copies(pool: &PoolName, name: &PoolName, devices: &[PathBuf]) -> Result<Candidate, Failure> {
-    let found = engines::discover_alone(devices);
+    let found = engines::discover(Search::Alone(devices));
     let mut found = found.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
     let is_named = |one: &Candidate| [pool, name].iter().any(|name| name.as_str() == one.name);
     let is_free =

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use control::answer::{DeviceView, PoolStatus};
 use engine::pool::{DeviceState, PoolError};
 use operations::events::News;
-use pool_access::engines::probe;
+use pool_access::engines;
 
 use super::journal::Journal;
 use super::shared_pool::SharedPool;
@@ -190,12 +190,14 @@ impl Comeback {
 
 /// Probes a device twice and returns it. Holds the pool only as needed, so that it can be closed concurrently.
 fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
-    let (pool_guid, guid) = {
-        let status = pool.get()?.status().ok()?;
-        (status.guid, status.find(device)?.guid)
+    let (tools, pool_guid, guid) = {
+        let pool = pool.get()?;
+        let status = pool.status().ok()?;
+        let tools = engines::tools_of(pool.engine_name())?;
+        (tools, status.guid, status.find(device)?.guid)
     };
     for is_first in [true, false] {
-        if let Err(failure) = probe(Path::new(device), pool_guid, guid) {
+        if let Err(failure) = tools.probe(Path::new(device), pool_guid, guid) {
             tracing::debug!(device, %failure, "a failed device was probed");
             return Some(Outcome::Silent);
         }

@@ -202,7 +202,7 @@ impl Core {
         ServerStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            library: engines::library().to_owned(),
+            library: engines::libraries(),
             uptime_s: self.started.elapsed().as_secs(),
             listening_after_ms: noted(&self.listening_after_ms),
             replayed_after_ms: noted(&self.replayed_after_ms),

@@ -62,7 +62,7 @@ use operations::replicate;
 use operations::seals::{Keeper, Seals};
 use pool_access::common::Common;
 use pool_access::confine;
-use pool_access::engines::{self, EngineOptions};
+use pool_access::engines::{self, Faults, Options};
 use pool_access::legs;
 use pool_access::open;
 use pool_access::places;
@@ -70,7 +70,7 @@ use pool_access::sockets;
 use pool_access::{self, End};
 use takeover::timeline::Step;
 use telling::{Supervisor, say_until, signals};
-use units::{ByteCount, PoolName};
+use units::PoolName;
 
 use self::args::{ClaimsWord, ServeArgs};
 use self::core::Core;
@@ -160,10 +160,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
     setup.unprotected = confine::pool_server(&needs);
 
-    let mut options = engine_options(&args, common)?;
-    let disk_wait = options.devices.timeout;
+    let mut options = engine_options(&args, common);
+    let disk_wait = options.device_timeout;
     if let Some(legs) = &legs_of_pool {
-        legs.install(&mut options);
+        options.legs = Some(Box::new(|own| legs.install(own)));
     }
     let engine: Arc<dyn engine::Engine> = engines::start(options)?.into();
     let steps = Steps::of(&common.settings.state_dir);
@@ -245,7 +245,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         Ok(service) => {
             replication = Some(service);
             supervisor.ready(&format!("serving pool {}", args.pool));
-            engines::allow_huge_pages();
+            engines::ALL.iter().for_each(|engine| engine.is_serving());
             wait(&core, common, &seals, &events, &mut supervisor)
         }
         Err(failure) => Outcome::Failed(failure),
@@ -455,31 +455,17 @@ fn let_clients_wait(
     }
 }
 
-fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Failure> {
-    let mut options = EngineOptions::new(open::host_id(common, &args.pool));
-    if let Some(size) = args.arc_size {
-        options.arc_bytes_max = size;
-    }
-    if let Some(size) = args.dirty_max {
-        options.dirty_bytes_max = size;
-    }
-    if let Some(seconds) = args.txg_timeout {
-        options.txg_timeout_s = seconds;
-    }
+fn engine_options(args: &ServeArgs, common: &Common) -> Options<'static> {
+    let mut options = Options::new(open::host_id(common, &args.pool));
+    options.cache_bytes_max = args.arc_size;
+    options.dirty_bytes_max = args.dirty_max;
+    options.commit_interval_s = args.txg_timeout;
     if let Some(seconds) = args.disk_timeout {
-        options.devices.timeout = Duration::from_secs(seconds.into());
+        options.device_timeout = Duration::from_secs(seconds.into());
     }
     options.multihost_silence = args.multihost_silence.map(Duration::from_millis);
-    if let Some(file) = &args.leg_faults {
-        engines::fail_devices(&mut options, file.clone())?;
-    }
-    tracing::info!(
-        arc = %ByteCount(options.arc_bytes_max.get()),
-        dirty = %ByteCount(options.dirty_bytes_max.get()),
-        txg_timeout_s = options.txg_timeout_s,
-        "engine"
-    );
-    Ok(options)
+    options.faults = args.leg_faults.clone().map(Faults::Always);
+    options
 }
 
 fn setup(

@@ -169,7 +169,7 @@ impl Pool {
 
 impl engine::Pool for Pool {
     fn engine_name(&self) -> &'static str {
-        "OpenZFS"
+        crate::NAME
     }
 
     fn optional(&self) -> Optional<'_> {

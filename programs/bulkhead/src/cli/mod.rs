@@ -36,7 +36,7 @@ use leg_server::arguments::LegServerCommand;
 use pool_access::common::Common;
 use pool_access::confirm::Said;
 use pool_access::engines;
-use pool_access::engines::bench_crypto::command::BenchCommand;
+use pool_access::engines::bench::BenchCommand;
 use pool_access::mount::MountArgs;
 use pool_access::rescue::RescueArgs;
 use pool_server::args::ServeArgs;
@@ -85,7 +85,7 @@ const EXAMPLES: &str = "Examples:
 /// With the loaded library.
 fn long_version() -> &'static str {
     static TEXT: LazyLock<String> =
-        LazyLock::new(|| format!("{}\n{}", env!("CARGO_PKG_VERSION"), engines::library()));
+        LazyLock::new(|| format!("{}\n{}", env!("CARGO_PKG_VERSION"), engines::libraries()));
     &TEXT
 }
 

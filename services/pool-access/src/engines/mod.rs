@@ -1,13 +1,210 @@
-//! The engines that keep the data of this program's pools. Only the folder of an engine names its library: everything else
-//! sees the crate `engine`, and what is said here of starting one.
+//! The engines that keep the data of this program's pools. Only the directory of an engine names its library: everything else
+//! sees the crate `engine`, and an engine that can be started as [`Registered`].
+//!
+//! `docs/engines.md` tells how to add one.
 
-mod zfs;
+pub mod bench;
 
-pub use zfs::{
-    EngineOptions, allow_huge_pages, bench_crypto, discover, discover_all, discover_alone,
-    fail_devices, fail_devices_once, features, knows_reservations, library, needed_features,
-    parse_token, probe, start,
-};
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use control::Failure;
+use engine::pool::{Candidate, DiscoverError};
+use engine::transfer::{ResumeToken, TransferError};
+use engine::{Engine, HostId};
+use units::ByteCount;
+
+/// Registers the engines. **An engine is registered by its name here.** It is the name of a directory below this one, which has an
+/// `ENGINE`.
+macro_rules! registered {
+    ($($name:ident),* $(,)?) => {
+        $(mod $name;)*
+
+        /// Every engine. New pools are of the first.
+        pub const ALL: &[&dyn Registered] = &[$(&$name::ENGINE),*];
+    };
+}
+registered! { zfs }
+
+/// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than the patience of an initiator.
+const DEVICE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+
+/// An engine that this program can start.
+pub trait Registered: Sync {
+    /// Its name: that of [`Pool::engine_name`](engine::Pool::engine_name).
+    fn name(&self) -> &'static str;
+
+    /// The name and version of its library.
+    fn library(&self) -> &'static str;
+
+    /// Starts it in this process.
+    ///
+    /// # Errors
+    ///
+    /// An option is outside of its range, or the library does not start.
+    fn start(&self, options: Options<'_>) -> Result<Box<dyn Engine>, Failure>;
+
+    /// Searches for pools without starting it.
+    ///
+    /// # Errors
+    ///
+    /// A place that was named cannot be read.
+    fn discover(&self, search: Search<'_>) -> Result<Vec<Candidate>, DiscoverError>;
+
+    /// Parses a resume token.
+    ///
+    /// # Errors
+    ///
+    /// It is none of its tokens.
+    fn parse_token(&self, text: &str) -> Result<ResumeToken, TransferError>;
+
+    /// A pool that it opened is served: the slow part of the start is over.
+    fn is_serving(&self) {}
+
+    /// What it has beyond that, if it keeps pools on devices of this host.
+    fn tools(&self) -> Option<&dyn Tools> {
+        None
+    }
+}
+
+/// Tools of an engine that keeps pools on devices of this host.
+pub trait Tools {
+    /// Features of pools that its library supports.
+    fn features(&self) -> Vec<&'static str>;
+
+    /// Features without which software cannot even read a pool that it found.
+    fn needed_features(&self, candidate: &Candidate) -> Vec<String>;
+
+    /// Whether the block device at `path` supports persistent reservations; nothing of it is changed. `None` if it is no block
+    /// device or cannot be opened.
+    fn knows_reservations(&self, path: &Path) -> Option<bool>;
+
+    /// Whether the device at `path`, which failed, reads and writes again what marks it as the device of that number of the pool.
+    ///
+    /// # Errors
+    ///
+    /// In words, why not.
+    fn probe(&self, path: &Path, pool_guid: u64, guid: u64) -> Result<(), String>;
+
+    /// Checks its ciphers against known answers, then measures each for `time`, with `block_bytes` at a time.
+    ///
+    /// # Errors
+    ///
+    /// An answer is wrong, or OpenSSL does not run.
+    fn measure_ciphers(&self, time: Duration, block_bytes: usize)
+    -> Result<bench::Report, Failure>;
+}
+
+/// How an engine is started. `None` is its own default.
+pub struct Options<'a> {
+    /// The number by which this host marks its pools.
+    pub host_id: HostId,
+    /// Ceiling of its cache of reads.
+    pub cache_bytes_max: Option<ByteCount>,
+    /// Written data that may wait in memory.
+    pub dirty_bytes_max: Option<ByteCount>,
+    /// Seconds after which written data is committed at the latest.
+    pub commit_interval_s: Option<u32>,
+    /// How long the owner of a pool with `multihost=on` may fail to write a sign of life before it gives the pool up.
+    pub multihost_silence: Option<Duration>,
+    /// An I/O of a device that takes longer has failed.
+    pub device_timeout: Duration,
+    /// It serves one command, and needs little memory.
+    pub is_brief: bool,
+    /// Devices that fail on command.
+    pub faults: Option<Faults>,
+    /// Changes the engine's own options, which it is given, so that it reaches legs.
+    pub legs: Option<Box<dyn Fn(&mut dyn Any) + 'a>>,
+}
+
+/// A file that says which devices fail, and how.
+pub enum Faults {
+    /// As it is now, for a command.
+    Once(PathBuf),
+    /// Whenever it changes.
+    Always(PathBuf),
+}
+
+impl Options<'_> {
+    /// The defaults.
+    pub fn new(host_id: HostId) -> Self {
+        Self {
+            host_id,
+            cache_bytes_max: None,
+            dirty_bytes_max: None,
+            commit_interval_s: None,
+            multihost_silence: None,
+            device_timeout: DEVICE_TIMEOUT_DEFAULT,
+            is_brief: false,
+            faults: None,
+            legs: None,
+        }
+    }
+}
+
+/// Where pools are searched for.
+#[derive(Clone, Copy)]
+pub enum Search<'a> {
+    /// At these places: directories (not their subdirectories), files and block devices.
+    Places(&'a [PathBuf]),
+    /// The same, and where what is found there says that the rest of a pool is. Of several devices that say that they are the same,
+    /// those `chosen` are used.
+    Everywhere {
+        /// The places.
+        places: &'a [PathBuf],
+        /// Devices that a person chose.
+        chosen: &'a [PathBuf],
+    },
+    /// On these devices: the pool has no others, whatever they say.
+    Alone(&'a [PathBuf]),
+}
+
+/// Starts the engine of new pools.
+///
+/// # Errors
+///
+/// As [`Registered::start`].
+pub fn start(options: Options<'_>) -> Result<Box<dyn Engine>, Failure> {
+    ALL[0].start(options)
+}
+
+/// The pools of all engines.
+///
+/// # Errors
+///
+/// As [`Registered::discover`].
+pub fn discover(search: Search<'_>) -> Result<Vec<Candidate>, DiscoverError> {
+    let found: Result<Vec<_>, _> = ALL.iter().map(|engine| engine.discover(search)).collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+/// Parses a resume token of any engine.
+///
+/// # Errors
+///
+/// Why it is none of the first engine's.
+pub fn parse_token(text: &str) -> Result<ResumeToken, TransferError> {
+    let mut others = ALL[1..].iter();
+    let first = ALL[0].parse_token(text);
+    first.or_else(|error| {
+        others
+            .find_map(|engine| engine.parse_token(text).ok())
+            .ok_or(error)
+    })
+}
+
+/// The names and versions of all libraries.
+pub fn libraries() -> String {
+    let all: Vec<&str> = ALL.iter().map(|engine| engine.library()).collect();
+    all.join(", ")
+}
+
+/// The tools of the engine that has the name.
+pub fn tools_of(engine_name: &str) -> Option<&'static dyn Tools> {
+    let mut all = ALL.iter();
+    all.find(|engine| engine.name() == engine_name)?.tools()
+}
 
 /// The door of pools whose legs lie on several heads.
 pub fn legs() -> &'static dyn leg_door::Legs {

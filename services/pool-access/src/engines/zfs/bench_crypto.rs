@@ -2,7 +2,6 @@
 //! run on one processor. Nothing is measured before known answers have come out.
 
 mod answers;
-pub mod command;
 mod openssl;
 
 use std::time::{Duration, Instant};
@@ -11,9 +10,10 @@ use control::{Failure, FailureKind};
 use engine::HostId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use serde::Serialize;
 use zpool::crypto::{Cipher, CipherError, Code, IV_BYTES, Mode};
 use zpool::{Engine, EngineOptions};
+
+use crate::engines::bench::{Measured, Report};
 
 /// A mode of AES in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,41 +21,6 @@ struct Row {
     mode: &'static str,
     key_bits: u16,
     decrypt: bool,
-}
-
-/// What was measured for a row, in megabytes (10^6 bytes) for each second of processor time. None:
-/// it does not offer that.
-#[derive(Debug, Serialize)]
-pub struct Measured {
-    /// Such as `aes-256-gcm`.
-    pub cipher: String,
-    /// `encrypt` or `decrypt`.
-    pub direction: &'static str,
-    /// What volumes are encrypted with; megabytes for each second of processor time, like the others.
-    pub engine_mb_per_s: Option<f64>,
-    /// The code that OpenZFS brings.
-    pub openzfs_mb_per_s: Option<f64>,
-    /// OpenSSL.
-    pub openssl_mb_per_s: Option<f64>,
-}
-
-/// The whole answer.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// What is encrypted at a time.
-    pub block_bytes: usize,
-    /// How long each cipher ran.
-    pub seconds: f64,
-    /// The processor that all of it ran on.
-    pub processor: usize,
-    /// The version of OpenSSL.
-    pub openssl: String,
-    /// Answers of standards that were checked first.
-    pub known_answers: usize,
-    /// What was measured.
-    pub rows: Vec<Measured>,
-    /// What the figures mean.
-    pub notes: Vec<&'static str>,
 }
 
 const NOTES: [&str; 3] = [

@@ -3,10 +3,46 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use control::Failure;
+use control::{Failure, FailureKind};
 use rendering::{Printer, Table};
+use serde::Serialize;
 
-use super::Report;
+use super::ALL;
+
+/// What was measured for a row, in megabytes (10^6 bytes) for each second of processor time. None:
+/// it does not offer that.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    /// Such as `aes-256-gcm`.
+    pub cipher: String,
+    /// `encrypt` or `decrypt`.
+    pub direction: &'static str,
+    /// What volumes are encrypted with; megabytes for each second of processor time, like the others.
+    pub engine_mb_per_s: Option<f64>,
+    /// The code that OpenZFS brings.
+    pub openzfs_mb_per_s: Option<f64>,
+    /// OpenSSL.
+    pub openssl_mb_per_s: Option<f64>,
+}
+
+/// The whole answer.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// What is encrypted at a time.
+    pub block_bytes: usize,
+    /// How long each cipher ran.
+    pub seconds: f64,
+    /// The processor that all of it ran on.
+    pub processor: usize,
+    /// The version of OpenSSL.
+    pub openssl: String,
+    /// Answers of standards that were checked first.
+    pub known_answers: usize,
+    /// What was measured.
+    pub rows: Vec<Measured>,
+    /// What the figures mean.
+    pub notes: Vec<&'static str>,
+}
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -44,7 +80,14 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Measures, and prints what came of it.
 pub fn run(BenchCommand::Crypto(args): &BenchCommand, out: Printer) -> Result<(), Failure> {
     let time = Duration::from_secs_f64(args.seconds);
-    let report = super::run(time, args.block_size as usize)?;
+    let tools = ALL.iter().find_map(|engine| engine.tools());
+    let tools = tools.ok_or_else(|| {
+        Failure::new(
+            FailureKind::Unsupported,
+            "no engine of this program has ciphers",
+        )
+    })?;
+    let report = tools.measure_ciphers(time, args.block_size as usize)?;
     out.either(&report, || text(&report))
 }
 
