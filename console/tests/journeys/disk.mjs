@@ -56,7 +56,7 @@ export async function replacesDiskGuided({ browser, head }) {
   await form.getByLabel("Disk to replace", { exact: true }).selectOption(old);
   await form.getByLabel("New disk", { exact: true }).selectOption("path");
   await form.getByLabel("Path of the new disk", { exact: true }).fill(fresh);
-  await form.getByText(`${fresh} joins the pool beside ${old}`).waitFor();
+  await form.getByText(`${fresh} joins the pool next to ${old}`).waitFor();
   await assertAccessible(page, "the guided replacement of a disk");
   await assertFits(page, "the guided replacement of a disk");
   await send(page, "Replace it");

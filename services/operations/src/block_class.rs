@@ -1,4 +1,4 @@
-//! What the kernel calls the block devices of this machine: which of them are disks, and which are parts of one.
+//! Classifies the kernel's block devices of this host: whole disks, and partitions of a disk.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 pub const BLOCK_CLASS: &str = "/sys/block";
 /// Bytes of the unit that it counts their sizes in.
 pub const SECTOR_BYTES: u64 = 512;
-/// What begins the names of block devices that are no disks. Loop devices are files, and no disks of a machine.
+/// Name prefixes of block devices that are not disks. Loop devices are files, not disks of the host.
 const NO_DISKS: [&str; 9] = ["loop", "ram", "zram", "sr", "fd", "dm-", "md", "nbd", "zd"];
 
 /// Whether a block device of this name is a disk.
@@ -20,7 +20,8 @@ pub fn is_of(disk: &Path, found: &Path) -> bool {
     let Some(rest) = found.strip_prefix(&*disk) else {
         return false;
     };
-    // Of a name that ends with a digit the partition is told by a p.
+    // The kernel separates the partition number with a `p` if the disk's name has a digit at its
+    // end.
     let number = match disk.ends_with(|c: char| c.is_ascii_digit()) {
         true if !rest.is_empty() => match rest.strip_prefix('p') {
             Some(number) => number,

@@ -1,5 +1,5 @@
-//! What an operation demands of the pool's engine beyond what every engine has. One that the engine does not have is refused at
-//! the entry, with the same kind and sentence for all operations.
+//! The optional engine capabilities that each operation requires. A request for a missing capability is refused before
+//! it starts, with the same error kind and message for all operations.
 
 use control::request::{
     FilesystemRequest, KeyRequest, PoolRequest, ReplicateRequest, SnapshotRequest, TransferRequest,
@@ -32,7 +32,7 @@ pub(crate) fn failure(missing: Unsupported) -> Failure {
     Failure::new(FailureKind::Unsupported, message).advise(capability.instead())
 }
 
-/// Refuses `request` if the pool's engine does not have what it demands.
+/// Refuses `request` if the pool's engine has not the capability that it requires.
 pub(crate) fn refuse(pool: &dyn Pool, request: &Request) -> Result<(), Failure> {
     match demanded(request) {
         Some(capability) if !pool.has(capability) => Err(failure(pool.lacks(capability))),
@@ -40,7 +40,7 @@ pub(crate) fn refuse(pool: &dyn Pool, request: &Request) -> Result<(), Failure> 
     }
 }
 
-/// What `request` demands. Each operation has a line here.
+/// Returns the capability that `request` requires. Each operation has a line here.
 pub fn demanded(request: &Request) -> Option<Capability> {
     use {
         FilesystemRequest as Files, KeyRequest as Key, PoolRequest as OfPool,

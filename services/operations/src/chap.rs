@@ -7,7 +7,7 @@ use units::IscsiName;
 
 use super::secrets::{Direction, Secrets};
 
-/// Adds an initiator's user, or gives it another secret.
+/// Adds an initiator's user, or changes its secret.
 pub fn set(
     users: &mut ChapUsers,
     known: &Secrets,
@@ -33,7 +33,7 @@ pub fn set(
     Ok(())
 }
 
-/// Sets what we prove ourselves with.
+/// Sets the credentials that the target authenticates itself with (mutual CHAP).
 pub fn set_mutual(
     users: &mut ChapUsers,
     known: &Secrets,
@@ -71,11 +71,11 @@ pub fn view(target: IscsiName, users: &ChapUsers) -> ChapView {
     }
 }
 
-/// Forgets one user, or all; what became of it, in words.
+/// Removes one user, or all. Returns a message that describes the change.
 pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
     let Some(user) = user else {
         *users = ChapUsers::default();
-        return "no secret is asked for".to_owned();
+        return "no secret is required".to_owned();
     };
     let count = users.chap.len();
     users.chap.retain(|chap| chap.user != user);
@@ -84,13 +84,14 @@ pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
     }
     let is_last = users.chap.is_empty();
     match is_last && users.mutual.take().is_some() {
-        true => format!("forgot user {user}, and our own secret: no secret is asked for"),
-        false if is_last => format!("forgot user {user}: no secret is asked for"),
+        true => format!("forgot user {user}, and our own secret: no secret is required"),
+        false if is_last => format!("forgot user {user}: no secret is required"),
         false => format!("forgot user {user}"),
     }
 }
 
-/// Refuses a change after which no secret is asked for, where one was. `what`: what that means, in words.
+/// Refuses a change after which no secret is required although one was before. `what` is a message that describes the
+/// consequence.
 pub fn refuse_opening(
     before: &ChapUsers,
     after: &ChapUsers,
@@ -100,7 +101,7 @@ pub fn refuse_opening(
         return Ok(());
     }
     Err(Failure::new(FailureKind::NeedsConfirmation, what())
-        .advise("add --no-secret (with --all it is understood) if that is what you want, or set another user first"))
+        .advise("add --no-secret (with --all it is understood) if you intend that, or set another user first"))
 }
 
 /// Checked again here: not every client of the control socket and the API has checked it.
@@ -186,6 +187,6 @@ mod tests {
         set_mutual(&mut users, &known, "t", &secret("another secret")).expect("set");
         assert!(set(&mut users, &known, "bob", &secret("another secret"), &[]).is_err());
         clear(&mut users, Some("ann"));
-        assert_eq!(users, ChapUsers::default(), "nobody to prove anything to");
+        assert_eq!(users, ChapUsers::default(), "no user without an initiator to authenticate");
     }
 }

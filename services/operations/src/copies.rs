@@ -1,4 +1,4 @@
-//! What an administrator is told where copies of a pool's devices lie beside them.
+//! Advice for pools with more than one copy of a device attached.
 
 use control::answer::LeftOutView;
 use control::{Advice, Failure, FailureKind, Severity, calendar};
@@ -29,7 +29,7 @@ pub fn unclear(conflicts: &[Conflict]) -> Vec<String> {
     devices.map(|one| one.path.display().to_string()).collect()
 }
 
-/// What to do about copies that are not used.
+/// Returns the advice about copies that are not in use.
 pub fn step(pool: &str, left_out: &[LeftOutView]) -> Option<Advice> {
     let first = left_out.first()?;
     let more = match left_out.len() {
@@ -37,7 +37,7 @@ pub fn step(pool: &str, left_out: &[LeftOutView]) -> Option<Advice> {
         count => format!(", and {} more", count - 1),
     };
     let what =
-        "take the copy away from this machine, or make copies of all disks a pool of their own";
+        "disconnect the copy from this host, or make copies of all disks a pool of their own";
     let why = format!("{first}, and was left out when the pool was opened{more}");
     let command = format!(
         "bulkhead pool reidentify {pool} NAME --device {}",
@@ -50,7 +50,7 @@ pub fn step(pool: &str, left_out: &[LeftOutView]) -> Option<Advice> {
     )
 }
 
-/// The sentence that refuses, and what to do.
+/// Returns the refusal, with advice.
 pub fn refusal(pool: &str, conflicts: &[Conflict]) -> Failure {
     let sentences: Vec<String> = conflicts.iter().map(sentence).collect();
     let message = format!(
@@ -63,11 +63,11 @@ pub fn refusal(pool: &str, conflicts: &[Conflict]) -> Failure {
         .iter()
         .any(|one| matches!(one, Conflict::Older { .. }));
     let first = match is_older {
-        true => "bring the newer devices back, or take the older ones away from this machine",
-        false => "take those away from this machine that are not the pool's",
+        true => "reconnect the newer devices, or disconnect the older ones from this host",
+        false => "disconnect the devices that do not belong to the pool from this host",
     };
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "{first}. To open it with the devices that you name, whatever only the others hold: `bulkhead pool import {pool} {devices}`. To make \
+        "{first}. To open it with the devices that you name, without the data that is on other devices only: `bulkhead pool import {pool} {devices}`. To make \
          copies a pool of their own, which has another name: `bulkhead pool reidentify {pool} NAME {devices}`"
     ))
 }
@@ -87,7 +87,7 @@ fn sentence(conflict: &Conflict) -> String {
             let newest = devices.first().map_or(0, |device| device.newest_txg);
             let told: Vec<String> = devices.iter().map(|one| told(one, newest)).collect();
             format!(
-                "{} say that they are the same device, and each may alone hold what was acknowledged: {}",
+                "{} identify themselves as the same device, and each might be the only one with acknowledged writes: {}",
                 names(devices),
                 told.join(", ")
             )
@@ -97,7 +97,7 @@ fn sentence(conflict: &Conflict) -> String {
             newest_txg,
             newest_time_s,
         } => format!(
-            "{} is an older copy, of transaction group {} of {}: it lacks what was written until transaction group {newest_txg} of {}, \
+            "{} is an older copy, of transaction group {} of {}: it has no writes up to transaction group {newest_txg} of {}, \
              and the pool cannot do without",
             device.path.display(),
             device.newest_txg,
@@ -118,7 +118,7 @@ fn names(devices: &[FoundDevice]) -> String {
 fn told(device: &FoundDevice, newest_txg: u64) -> String {
     let (txg, time) = (device.newest_txg, calendar::utc(device.newest_time_s));
     let lacks = match newest_txg > txg {
-        true => ", so that it lacks what was written since",
+        true => ", so that it has no later writes",
         false => "",
     };
     let place = match device.is_home {
@@ -159,7 +159,7 @@ mod tests {
         for part in [
             "/a and /b say that they are the same device",
             "/b was last written in transaction group 32",
-            "lacks what was written since, where the pool was opened last",
+            "has no later writes, where the pool was opened last",
             "/c is an older copy, of transaction group 30",
             "`bulkhead pool import tank --device /a --device /c`",
             "`bulkhead pool reidentify tank NAME --device /a --device /c`",

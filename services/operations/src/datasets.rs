@@ -61,7 +61,7 @@ pub struct Parents<'a> {
 }
 
 impl Parents<'_> {
-    /// What they were made for is there.
+    /// Keeps the created parents: the operation that needed them succeeded.
     pub fn keep(mut self) {
         self.made.clear();
     }
@@ -80,7 +80,7 @@ impl Drop for Parents<'_> {
 }
 
 impl<'c> Context<'c> {
-    /// Makes the file systems above `name` that are missing, if they are wanted.
+    /// Creates the missing parent file systems of `name`, if `wanted`.
     pub fn make_parents(&'c self, name: &VolumeName, wanted: bool) -> Result<Parents<'c>, Failure> {
         let mut parents = Parents {
             context: self,
@@ -130,8 +130,8 @@ impl<'a> Contents<'a> {
         Self { above_volumes }
     }
 
-    /// Volumes have some, and so have file systems; but for the pool's own, and those that are empty and stand above
-    /// volumes to hold them together.
+    /// Volumes have such properties, and so have file systems. The pool's root and empty file systems that only group
+    /// volumes do not.
     pub fn has(&self, info: &DatasetInfo) -> bool {
         if info.snapshot {
             return false;

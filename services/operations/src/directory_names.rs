@@ -1,5 +1,5 @@
-//! Names of file systems in the directories above them. Clients see a file system in the place of an entry of that name, so a new one
-//! must not get a name that a file or directory has.
+//! Prevents collisions of names of file systems with entries of the parent directory. Clients see a child file system
+//! instead of an entry with its name, so a new child must not have the name of a file or directory.
 
 use control::{Failure, FailureKind};
 use engine::OpenFileSystem;
@@ -108,7 +108,7 @@ fn has_entry(context: &Context<'_>, above: &str, entry: &str) -> Result<bool, Fa
 fn open(context: &Context<'_>, name: &str) -> Result<Option<Box<dyn OpenFileSystem>>, Failure> {
     use DatasetErrorKind as Kind;
     let dataset = DatasetRef::from_checked(name);
-    // A log that waits is refused for reading only.
+    // An intent log that is not replayed yet blocks only reading, so it is no reason to refuse.
     let Ok(files) = context.pool.files() else {
         return Ok(None);
     };

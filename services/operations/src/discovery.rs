@@ -1,4 +1,5 @@
-//! Requests about discovery: what initiators have to prove before they are told of targets.
+//! Requests about discovery: the credentials that initiators must present before they receive the
+//! list of targets.
 
 use control::answer::{DiscoveryView, Done};
 use control::exports::{ChapUsers, DISCOVERY_PROPERTY, DesiredState};
@@ -25,7 +26,7 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
             change(documents, |users| {
                 chap::set(users, &known, &user, &secret, &[])?;
                 Ok(format!(
-                    "whoever asks for the targets of {pool} is asked for the secret of user {user}"
+                    "discovery of the targets of {pool} requires the secret of user {user}"
                 ))
             })
         }
@@ -34,7 +35,7 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
             change(documents, |users| {
                 chap::set_mutual(users, &known, &user, &secret)?;
                 Ok(format!(
-                    "pool {pool} proves itself as user {user} to who asks for targets"
+                    "pool {pool} authenticates itself as user {user} in discovery"
                 ))
             })
         }
@@ -56,7 +57,8 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
     }
 }
 
-/// What is shown at a glance; none where the document cannot be read, which is told as a problem.
+/// Returns the summary for the status view. Returns none if the document cannot be read, which is
+/// reported as a problem.
 pub fn glance(pool: &str, desired: &DesiredState) -> Option<DiscoveryView> {
     match &desired.discovery {
         Some(users) if users.chap.is_empty() => None,
@@ -77,37 +79,37 @@ fn value<'a>(root: &str, all: &'a All) -> Option<&'a String> {
     all.own(root)?.get(DISCOVERY_PROPERTY)
 }
 
-/// What the pool whose root dataset is `root` says of discovery.
+/// Returns the discovery users of the pool whose root dataset is `root`.
 fn kept(root: &str, all: &All) -> Result<Option<ChapUsers>, Failure> {
     let users = value(root, all).map(|value| ChapUsers::decode(DISCOVERY_PROPERTY, value));
     users.transpose().map_err(|error| {
         document_failure(&error).advise(
-            "nobody may ask for targets: `bulkhead target discovery clear --all`, then `set` again",
+            "discovery is refused to all initiators: `bulkhead target discovery clear --all`, then `set` again",
         )
     })
 }
 
-/// What it means that no secret is asked for.
+/// Describes the consequence of discovery without a secret.
 fn opening(pool: &str) -> String {
     format!("everybody could ask for the targets of {pool} without a secret")
 }
 
 /// Everybody may ask again, also where the document cannot be read.
 fn clear(documents: &dyn Documents, no_secret: bool) -> Result<Answer, Failure> {
-    let message = "no secret is asked for";
+    let message = "no secret is required";
     let root = documents.root();
     if value(&root, &*documents.all()?).is_none() {
         return Ok(Done::already(message));
     }
     if !no_secret {
         return Err(Failure::new(FailureKind::NeedsConfirmation, opening(&root))
-            .advise("add --all if that is what you want"));
+            .advise("add --all if you intend that"));
     }
     documents.edit(&root, vec![(DISCOVERY_PROPERTY.to_owned(), None)])?;
     Ok(Done::changed(message))
 }
 
-/// Reads the document, changes it, and keeps it sealed if it became another. Without users there is none.
+/// Reads the document, changes it and, if it differs, stores it sealed. A document without users is removed.
 fn change(
     documents: &dyn Documents,
     change: impl FnOnce(&mut ChapUsers) -> Result<String, Failure>,
@@ -212,7 +214,8 @@ mod tests {
         assert!(desired.discovery.is_none() && problems.is_empty());
     }
 
-    /// It lets nobody ask, and a look must not say that everybody may.
+    /// An unreadable document refuses discovery to all initiators. The view must not report it as
+    /// open to all.
     #[test]
     fn a_document_that_cannot_be_read_is_told_of_and_cleared() {
         let documents = FakeDocuments::with_volumes(&[]);

@@ -1,6 +1,6 @@
-//! The export documents of an open pool, in memory. Nobody else changes an open pool, so they are
-//! read once, and after a change only those of the dataset that was changed: the cost of a change
-//! must not grow with the number of volumes.
+//! Caches the export documents of an open pool. The server is the only writer of an open pool, so
+//! each document is read once and, after a change, only those of the changed dataset are read
+//! again. The cost of a change must not grow with the number of volumes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,8 +37,8 @@ impl Source for dyn Pool + '_ {
     }
 }
 
-/// Whether the pool has no such dataset: a request may have named anything, also what no pool, or
-/// another pool, could have. Otherwise one bad name would fail every later question.
+/// Returns whether the error means that the pool cannot have such a dataset. A request can name any
+/// dataset, even one that no pool could have. One invalid name must not fail every later query.
 fn cannot_exist(kind: &DatasetErrorKind) -> bool {
     use DatasetErrorKind::{NameTooLong, NotFound, OtherPool, ParentMissing, ParentUnsuitable};
     matches!(
@@ -51,8 +51,8 @@ fn guid(pool: &dyn Pool) -> Result<u64, Failure> {
     Ok(pool.status().map_err(failures::pool)?.guid)
 }
 
-/// What is known of a pool's documents. Whoever changes one says so *after* the change and before
-/// telling anybody of it.
+/// The cached documents of a pool. A writer invalidates the cache *after* its change and before it
+/// reports the change.
 #[derive(Default)]
 pub struct DocumentCache {
     state: Mutex<State>,
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Datasets with their documents, and what was asked of them.
+    /// Datasets with their documents, and the requests made for them.
     #[derive(Default)]
     struct Disk {
         datasets: RefCell<BTreeMap<String, Own>>,

@@ -1,5 +1,5 @@
-//! The export documents of an open pool, as the operations read and change them. A trait, so
-//! that what they decide is tested without a pool.
+//! The export documents of an open pool, as the operations read and change them. The trait lets
+//! tests run the decisions without a pool.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::seals::Ring;
 /// Our own properties of one dataset, by name, as they are set there.
 pub type Own = BTreeMap<String, String>;
 
-/// Our own properties of all datasets that have some, and what those of volumes say.
+/// The Bulkhead properties of all datasets that have any, with the parsed documents of volumes.
 #[derive(Clone, Debug, Default)]
 pub struct All {
     datasets: BTreeMap<String, Arc<Known>>,
 }
 
-/// What is known of one dataset.
+/// The cached properties of one dataset.
 #[derive(Debug)]
 struct Known {
     own: Own,
@@ -59,7 +59,7 @@ impl All {
         having.map(|(name, _)| name.as_str())
     }
 
-    /// Replaces what is known of one dataset.
+    /// Replaces the cached properties of one dataset.
     pub fn set(&mut self, dataset: &str, own: Own) {
         if own.is_empty() {
             self.datasets.remove(dataset);
@@ -125,7 +125,8 @@ pub fn document_failure(error: &DocumentError) -> Failure {
     Failure::new(kind, chain(error))
 }
 
-/// What the pool whose root dataset is `root` wants to be exported, and what of it cannot be.
+/// Returns the desired exports of the pool with the root dataset `root`, and the problems that
+/// prevent some of them.
 pub fn desired_state(root: &str, all: &All) -> (DesiredState, Vec<Problem>) {
     let own = all.own(root).into_iter().flatten();
     let pairs = own.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -141,13 +142,13 @@ pub fn volume(
     if !documents.is_volume(name)? {
         return Err(no_volume(name));
     }
-    // Made by another program, it has no document yet.
+    // A volume created by other ZFS software has no document yet.
     let known = all.datasets.get(name.as_str());
     let facts = known.and_then(|known| known.facts.clone());
     Ok(facts.unwrap_or_else(|| VolumeFacts::read(name.clone(), None, None)))
 }
 
-/// The failure that says so.
+/// Returns the failure for a missing volume.
 pub fn no_volume(name: &VolumeName) -> Failure {
     Failure::not_found(format!("there is no volume {name}")).advise(format!(
         "`bulkhead volume list {}` shows those there are",
@@ -189,7 +190,7 @@ pub(super) fn encoded(result: Result<String, DocumentError>) -> Result<String, F
     result.map_err(|error| document_failure(&error))
 }
 
-/// The document of a target of the pool whose root dataset is `root`.
+/// Returns the document of a target of the pool with the root dataset `root`.
 pub fn target_document(
     root: &str,
     all: &All,
@@ -203,7 +204,7 @@ pub fn target_document(
         .map_err(|error| document_failure(&error))
 }
 
-/// Keeps the document of a target, with its secrets sealed.
+/// Stores the document of a target, with its secrets sealed.
 pub fn set_target_document(
     documents: &dyn Documents,
     name: &IscsiName,

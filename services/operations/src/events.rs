@@ -1,5 +1,5 @@
-//! What happened to a pool: found by comparing two looks at it, kept in the pool's own history,
-//! so that it moves with the pool, and `zpool history` shows it, too.
+//! Events of a pool, derived from two successive states. They are stored in the pool's own history,
+//! so that they move with the pool and `zpool history` shows them too.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::needs;
 pub const EVENTS_MAX: usize = 500;
 /// How much of the history's end is searched for events, in bytes.
 const TAIL_BYTES_MAX: usize = 1 << 20;
-/// What a record of ours begins with; the event follows, as JSON.
+/// The prefix of our records in the history. The event follows as JSON.
 const MARK: &str = "bulkhead event ";
 
-/// Something that happened, before it has a number and a time.
+/// An event without number and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     /// As [`Event::kind`].
@@ -67,13 +67,13 @@ pub fn read(pool: &dyn Pool) -> Result<Vec<Event>, Failure> {
     Ok(events)
 }
 
-/// The record that keeps `event`.
+/// Returns the history record that stores `event`.
 pub fn record(event: &Event) -> String {
     let event = serde_json::to_string(event).expect("events are JSON");
     format!("{MARK}{event}")
 }
 
-/// Records are recognised by their mark wherever they stand: the first may be cut.
+/// Finds records by their mark at any offset, because the first record can be truncated.
 fn found_in(tail: &[u8]) -> Vec<Event> {
     let mark = MARK.as_bytes();
     let starts = tail.windows(mark.len()).enumerate();
@@ -85,7 +85,7 @@ fn found_in(tail: &[u8]) -> Vec<Event> {
     starts.filter_map(event).collect()
 }
 
-/// What happened between two looks; everything that is wrong if there was none before.
+/// Returns the events between two states. Without an old state, returns all current problems.
 pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<News> {
     let mut news = Vec::new();
     let before = old.map(devices_of).unwrap_or_default();
@@ -112,8 +112,8 @@ pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<News> {
     news
 }
 
-/// Every device that is no group. One that stands in for another is there twice: what it does
-/// there counts.
+/// Returns the leaf devices. A device that replaces another one appears twice; the entry within the
+/// replacement counts.
 fn devices_of(status: &PoolStatus) -> BTreeMap<&str, &DeviceView> {
     fn collect<'a>(device: &'a DeviceView, found: &mut BTreeMap<&'a str, &'a DeviceView>) {
         if device.members.is_empty() {
@@ -208,7 +208,7 @@ fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<News>) {
                 is.errors,
                 repaired_where(new)
             ),
-            "running" => format!("the {} goes on", is.function),
+            "running" => format!("the {} is resumed", is.function),
             state => format!("the {} is {state}", is.function),
         };
         news.push(News::of_pool("scan", message, is.errors > 0));

@@ -121,13 +121,13 @@ pub fn pool(error: PoolError) -> Failure {
     }
 }
 
-/// The error in full where the library's own word adds something to its kind.
+/// Returns the full error if the library's own message adds information to the error's kind.
 fn told(
     error: &(dyn std::error::Error + 'static),
     kind: &dyn std::fmt::Display,
     cause: Option<engine::error::SystemError>,
 ) -> String {
-    // A kind that says what is wrong makes "Invalid argument" after it a distraction.
+    // A specific kind does not need "Invalid argument" after it.
     let says_nothing = kind.to_string().ends_with("library failed");
     match cause {
         Some(_) if says_nothing => chain(error),

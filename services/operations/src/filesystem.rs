@@ -23,14 +23,14 @@ use super::in_use::Used;
 use super::{Context, directory_names, failures, key, rollback, volume};
 use crate::needs;
 
-/// The property that says who may use a file system.
+/// The ZFS property that sets which clients have access to a file system.
 pub const SHARE: &str = "sharenfs";
-/// What it says where nothing is shared.
+/// Its value for a file system that is not shared.
 pub const OFF: &str = "off";
 const READ_ONLY: &str = "readonly";
-/// What a snapshot is called that a check reads.
+/// The name of the snapshot that a check reads.
 const CHECKED_TAG: &str = "bulkhead-check";
-/// Faults that are told one by one.
+/// Maximum number of faults that are listed one by one.
 const FAULTS_MAX: usize = 100;
 
 /// Performs one request.
@@ -105,17 +105,18 @@ fn look_at(context: &Context<'_>, name: &str) -> Result<DatasetInfo, Failure> {
             format!("{name} is not complete: it is being received"),
         )
         .advise(format!(
-            "`bulkhead snapshot receive {name} --token` shows how to go on"
+            "`bulkhead snapshot receive {name} --token` shows how to resume it"
         ))),
     }
 }
 
-/// What is fixed when a file system is made.
+/// Properties that cannot change after creation.
 struct Fixed {
     utf8_only: bool,
 }
 
-/// Takes what is fixed at the beginning out of the properties. What is served is accepted only.
+/// Removes the creation-time properties from `properties`. Refuses values that the server cannot
+/// serve.
 fn fixed(properties: &mut Properties) -> Result<Fixed, Failure> {
     let mut utf8_only = false;
     for (name, served) in [("casesensitivity", "sensitive"), ("normalization", "none")] {
@@ -142,7 +143,7 @@ fn not_served(name: &str, value: &str, served: &str) -> Failure {
         .advise(format!("leave it out, or use {name}={served}"))
 }
 
-/// Refuses values that nothing here could serve. The library takes any text for a share.
+/// Refuses values that the server cannot serve. The library accepts any text for `sharenfs`.
 pub fn refuse_unserved(properties: &Properties) -> Result<(), Failure> {
     if let Some(text) = properties.get(SHARE) {
         if text.is_empty() {
@@ -156,7 +157,7 @@ pub fn refuse_unserved(properties: &Properties) -> Result<(), Failure> {
     }
 }
 
-/// Has a server obey these properties of `dataset`, which have other values, as far as they decide what its clients see.
+/// Applies new values of these properties of `dataset` to the running server, as far as its clients see a difference.
 pub fn serve_as_set<'a>(
     context: &Context<'_>,
     dataset: &str,
@@ -176,7 +177,7 @@ pub fn serve_as_set<'a>(
     }
 }
 
-/// Refuses a new file system that would inherit what is not served.
+/// Refuses a new file system that would inherit values that the server cannot serve.
 fn refuse_inherited(context: &Context<'_>, create: &Create) -> Result<(), Failure> {
     if create.properties.contains_key("acltype") {
         return Ok(());
@@ -256,12 +257,13 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     context.documents.changed(name.as_str());
     created.map_err(failures::dataset)?;
     parents.keep();
-    // It may be shared, by what it inherits, too.
+    // It can be shared by an inherited property.
     context.hooks.exports_changed()?;
     Ok(Done::changed(format!("created file system {name}")))
 }
 
-/// What a server of the pool needs to be told, so that clients reach its file systems: it listens for them nowhere by itself.
+/// Returns the options that a server of the pool needs so that clients reach its file systems. Without them the server
+/// does not listen for NFS.
 pub fn server_options(pool: &dyn Pool) -> Vec<String> {
     let set = pool.user_properties(SHARE).unwrap_or_default();
     let mut shares = set.values().filter_map(|own| own.get(SHARE));
@@ -310,14 +312,14 @@ impl Shares {
     }
 }
 
-/// Datasets whose keys are missing.
+/// Returns the datasets without a loaded key.
 fn locked(context: &Context<'_>) -> Result<BTreeSet<String>, Failure> {
     let keys = crate::encrypted_datasets(context.pool)?.into_iter();
     let locked = keys.filter(|key| !key.loaded);
     Ok(locked.map(|key| key.dataset).collect())
 }
 
-/// Who uses a file system over the network, in words.
+/// Returns descriptions of the clients that use a file system.
 pub fn clients(context: &Context<'_>, name: &VolumeName) -> Vec<String> {
     context.hooks.users_of(&Used::Volume(name))
 }
@@ -343,7 +345,7 @@ fn view(
     })
 }
 
-/// Whoever was heard of since may still live: a client without anything to do renews its lease before.
+/// A client that was active within this time might be alive: an idle client renews its lease in less.
 const ALIVE_SECONDS: u64 = 20;
 
 fn expire_client(context: &Context<'_>, asked: &ExpireClient) -> Result<Answer, Failure> {
@@ -366,7 +368,7 @@ fn expire_client(context: &Context<'_>, asked: &ExpireClient) -> Result<Answer, 
     };
     let (who, address, silent_s) = (&known.name, &known.address, known.silent_s);
     if !in_use && !known.expired && silent_s < ALIVE_SECONDS {
-        let message = format!("{who} from {address} was heard of {silent_s} s ago");
+        let message = format!("{who} from {address} was last active {silent_s} s ago");
         return Err(Failure::new(FailureKind::Busy, message)
             .advise("if its programs may lose their open files and locks, add --in-use"));
     }
@@ -374,7 +376,7 @@ fn expire_client(context: &Context<'_>, asked: &ExpireClient) -> Result<Answer, 
         true => Done::changed(format!(
             "what {who} from {address} had open and locked is taken away"
         )),
-        false => Done::already(format!("{who} from {address} has nothing any more")),
+        false => Done::already(format!("{who} from {address} has no open files or locks")),
     })
 }
 
@@ -414,8 +416,7 @@ fn destroy(context: &Context<'_>, destroy: &Destroy) -> Result<Answer, Failure> 
     volume::destroy::<Destroy>(context, &what, destroy.preview)
 }
 
-/// Refuses to take a file system at or below `name` away that is shared, even while nobody uses it: its clients may come
-/// back.
+/// Refuses to remove a shared file system at or below `name`, even without active users: its clients might reconnect.
 pub fn refuse_shared(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     let all = context.pool.datasets(name.into(), Snapshots::Skip);
     let all = all.map_err(failures::dataset)?;
@@ -440,7 +441,7 @@ pub fn refuse_shared(context: &Context<'_>, name: &VolumeName) -> Result<(), Fai
     )))
 }
 
-/// Refuses to have a stream change what is in a file system that is shared.
+/// Refuses to let a received stream change the contents of a shared file system.
 pub fn refuse_change_under_clients(
     context: &Context<'_>,
     info: &DatasetInfo,
@@ -452,7 +453,7 @@ pub fn refuse_change_under_clients(
     let message =
         format!("{name} is shared with {share}, and its files would change under its clients");
     Err(Failure::new(FailureKind::Busy, message).advise(format!(
-        "`bulkhead filesystem set {name} sharenfs=off` ends that; or receive into another name"
+        "`bulkhead filesystem set {name} sharenfs=off` stops the sharing; or receive into another name"
     )))
 }
 

@@ -1,5 +1,5 @@
-//! One rule for all verbs that take something away under clients: while somebody is connected they refuse, say
-//! who it is, and name the flag that does it all the same.
+//! The common check of all verbs that remove an object in use: while clients are connected, they refuse, name the
+//! clients and name the flag that overrides the refusal.
 
 use std::time::{Duration, Instant};
 
@@ -13,22 +13,22 @@ use units::{IscsiName, VolumeName};
 use super::Context;
 use super::documents::{Documents, export_document, volume};
 
-/// A client that has just gone away is counted for a moment.
+/// A client that disconnects is still counted for a short time.
 const GOING_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two looks.
+/// Polling interval.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Clients that are named.
 const NAMES_MAX: usize = 4;
 
-/// What clients may be connected to.
+/// Objects that clients can be connected to.
 pub enum Used<'a> {
-    /// What a protocol, named first, shows under a name.
+    /// An export: the name of the protocol, then the name of the export.
     Export(&'static str, &'a str),
     /// A volume, by any of its exports.
     Volume(&'a VolumeName),
 }
 
-/// Refuses `request` if it would take something away that is in use, and does not say that it may.
+/// Refuses `request` if it would remove an object in use without the flag that permits it.
 pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
     let users_of = |uses: &[Used<'_>]| -> Vec<String> {
         let users = uses.iter().map(|used| context.hooks.users_of(used));

@@ -35,7 +35,7 @@ pub fn perform(context: &Context<'_>, request: KeyRequest) -> Result<Answer, Fai
     }
 }
 
-/// The key that is wished for, read at its place if it was not given.
+/// Returns the requested key. Reads it from its location if the request does not contain it.
 pub fn new_key(desired: &KeySettings) -> Result<NewKey, Failure> {
     let format = desired.format.parse();
     let format =
@@ -60,7 +60,7 @@ fn material(key: &KeyBytes) -> KeyMaterial {
     KeyMaterial::new(key.reveal().clone())
 }
 
-/// Our own property of a dataset whose key is printed by a program.
+/// Returns the Bulkhead property for a dataset whose key comes from a key program.
 pub fn own_property(desired: &KeySettings) -> Option<(String, String)> {
     match &desired.location {
         KeyLocation::Command(words) => {
@@ -77,10 +77,10 @@ pub fn locations(all: &All, root: &KeyInfo) -> Result<Vec<KeyLocation>, Failure>
     match root.location.parse() {
         Ok(KeyLocation::Prompt) => {}
         Ok(location) => found.push(location),
-        // Such as a web address, which kernel ZFS knows.
+        // For example a URL, which kernel ZFS supports.
         Err(_) => tracing::debug!(
             root = root.dataset,
-            "its key is kept where only others look"
+            "its key location is supported by other ZFS software only"
         ),
     }
     let value = all
@@ -93,8 +93,8 @@ pub fn locations(all: &All, root: &KeyInfo) -> Result<Vec<KeyLocation>, Failure>
     Ok(found)
 }
 
-/// Loads the key of `root` from the first place that has it. The sentences say what is wrong with
-/// each place.
+/// Loads the key of `root` from the first location that has it. Each returned sentence describes
+/// the error of one location.
 pub fn load_from(
     pool: &dyn engine::Pool,
     root: &KeyInfo,
@@ -108,7 +108,7 @@ pub fn load_from(
             .map_err(|error| error.to_string())
             .and_then(|material| match keys.load_key((&name).into(), &material) {
                 Ok(()) => Ok(()),
-                // Somebody else was quicker.
+                // Another thread loaded it concurrently.
                 Err(error) if error.kind == DatasetErrorKind::Exists => Ok(()),
                 Err(error) => Err(format!("{place}: {}", error.kind)),
             });
@@ -138,7 +138,7 @@ fn root_of(context: &Context<'_>, name: &VolumeName) -> Result<KeyInfo, Failure>
     root.map_err(failures::dataset)
 }
 
-/// What has the key of `root`, itself included.
+/// Returns the datasets that use the key of `root`, itself included.
 fn sharing(context: &Context<'_>, root: &str) -> Result<Vec<String>, Failure> {
     let all = crate::encrypted_datasets(context.pool)?;
     let theirs = all
@@ -221,11 +221,11 @@ fn replay(context: &Context<'_>, root: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An encrypted dataset whose key was not loaded, and why not, a sentence for each place.
+/// An encrypted dataset without a loaded key, and one reason for each location.
 pub type NotLoaded = (String, Vec<String>);
 
-/// Loads what is missing and can be found; tells how many were loaded, and of each other one why
-/// not.
+/// Loads all missing keys that have a reachable location. Returns the number of loaded keys, and
+/// the reasons for each key that was not loaded.
 pub fn load_missing(
     pool: &dyn engine::Pool,
     all: &All,
@@ -237,7 +237,7 @@ pub fn load_missing(
         .iter()
         .filter(|info| info.is_root() && info.is_locked())
     {
-        // What one root says must not keep the others from being looked at.
+        // An invalid property of one root must not prevent the keys of others from being loaded.
         let places = match locations(all, root) {
             Ok(places) => places,
             Err(failure) => {
@@ -256,8 +256,8 @@ pub fn load_missing(
     Ok((loaded, left))
 }
 
-/// Loads every key that is kept somewhere, for a command that has the pool for a moment. What is
-/// missing is told by whatever needs it.
+/// Loads every key with a stored location, for a command that opens the pool for a short time. An
+/// operation that needs a missing key reports it itself.
 pub fn load_what_is_kept(context: &Context<'_>) {
     let is_kept = |_: &KeyInfo, places: &[KeyLocation]| !places.is_empty();
     let looked = context
@@ -312,15 +312,15 @@ fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     }
     let unloaded = needs(context.pool.keys())?.unload_key((&Dataset::parse(dataset)?).into());
     unloaded.map_err(failures::dataset)?;
-    // What is encrypted is not shown any more, not even the size.
+    // An encrypted volume without its key shows no properties, not even its size.
     let theirs = theirs.iter().filter_map(|name| name.parse().ok());
     theirs.for_each(|volume: VolumeName| context.hooks.resized(&volume));
     context.hooks.exports_changed()?;
     Ok(Done::changed(format!("unloaded the key of {dataset}")))
 }
 
-/// A kill in between leaves the old key or the new one, and a place for either: the programs of
-/// both are named before the change, and those of the old one forgotten after it.
+/// After a crash within the change the old key or the new one is valid, and a location for it is
+/// stored: both key programs are stored before the change, and the old one is removed after it.
 fn change(
     context: &Context<'_>,
     name: &VolumeName,

@@ -1,7 +1,8 @@
 //! Reads keys where they are kept: in files, and from programs that print them.
 //!
-//! A pool says which program prints its key, so a pool from elsewhere could name any. It therefore
-//! names programs of one folder only, which belongs to the administrator of this machine.
+//! Reads keys from prompts, files and key programs. The pool names the program that prints its key,
+//! so a foreign pool could name any binary. Therefore only binaries of one directory, owned by the
+//! administrator of this host, are run.
 
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -15,44 +16,44 @@ use control::key::{KEY_BYTES_MAX, KeyLocation};
 use engine::keys::KeyMaterial;
 use zeroize::Zeroizing;
 
-/// Where the key programs of this machine are.
+/// The directory of key programs on this host.
 const PROGRAMS: &str = "/etc/bulkhead/key-programs";
-/// Names another folder.
+/// Overrides the directory.
 const PROGRAMS_VARIABLE: &str = "BULKHEAD_KEY_PROGRAMS";
-/// Longest time that a key program may take.
+/// Time-out for a key program.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(10);
-/// Pause between two looks whether it has ended.
+/// Interval between two checks whether the process has exited.
 const PROGRAM_LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// What is kept of its complaints, in bytes.
+/// Bytes of its standard error that are retained.
 const COMPLAINT_BYTES_MAX: usize = 1024;
-/// How long what a failed program said is waited for, if something that it left behind holds the pipe open.
+/// Time-out for the standard error of a failed key program, if a child of it holds the pipe open.
 const COMPLAINT_WAIT: Duration = Duration::from_secs(1);
 
-/// Why there is no key, in a sentence that says where it was looked for.
+/// The reason why a key was not read, with its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// Nobody can be asked here.
-    #[error("it is asked for: `bulkhead volume key load` with --prompt or --key-stdin gives it")]
+    /// No prompt is possible here.
+    #[error("it is entered at a prompt: `bulkhead volume key load` with --prompt or --key-stdin loads it")]
     Prompt,
     /// The file cannot be read.
     #[error("{}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// The program gave no key.
+    /// The key program failed.
     #[error("key program {program}: {why}")]
     Program {
         /// Its name.
         program: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
 
-/// The key that is kept there. May take as long as a key program may.
+/// Returns the key at that location. Blocks up to the time-out of a key program.
 pub fn fetch(location: &KeyLocation) -> Result<KeyMaterial, SourceError> {
     match location {
         KeyLocation::Prompt => Err(SourceError::Prompt),
@@ -66,8 +67,8 @@ fn programs() -> PathBuf {
     folder.map_or_else(|| PROGRAMS.into(), PathBuf::from)
 }
 
-/// Whether this machine has a folder of key programs. A pool server that starts without one starts no
-/// program for as long as it lives.
+/// Returns whether this host has the directory of key programs. A pool server that starts without it runs no key
+/// program until its next start.
 pub fn has_programs() -> bool {
     programs().is_dir()
 }
@@ -98,7 +99,7 @@ fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
         if !std::fs::metadata(path)?.is_file() {
             return Err(no_file());
         }
-        // To open a pipe would wait for somebody who writes into it, and a pool from elsewhere may name one.
+        // Opening a pipe blocks until a writer opens it, and a foreign pool can name a pipe.
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let file = std::fs::File::options()
             .read(true)
@@ -116,17 +117,17 @@ fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
     })
 }
 
-/// Whether others than root, or whoever runs this, could have put the program there.
+/// Refuses a file that users other than root and the current user could have written.
 fn refuse_strangers(path: &Path) -> Result<(), String> {
     let described = |error: std::io::Error| format!("{}: {error}", path.display());
     let facts = std::fs::metadata(path).map_err(described)?;
     let own = rustix::process::geteuid().as_raw();
     if !facts.is_file() || facts.permissions().mode() & 0o111 == 0 {
-        return Err(format!("{} is no program", path.display()));
+        return Err(format!("{} is not an executable file", path.display()));
     }
     if ![0, own].contains(&facts.uid()) || facts.permissions().mode() & 0o022 != 0 {
         return Err(format!(
-            "{} could be changed by others: `chown root` and `chmod go-w` it",
+            "{} is writable by other users: `chown root` and `chmod go-w` it",
             path.display()
         ));
     }
@@ -145,7 +146,7 @@ fn from_program(
         why,
     };
     refuse_strangers(&path).map_err(fail)?;
-    // A group of its own, so that what it starts ends with it.
+    // A process group of its own, so that its children are killed with it.
     let child = Command::new(&path)
         .args(&words[1..])
         .stdin(Stdio::null())
@@ -155,7 +156,7 @@ fn from_program(
         .spawn();
     let child = child.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => fail(format!(
-            "{} cannot be started: {error}; a server that was started before the folder of key programs existed starts \
+            "{} cannot be started: {error}; a server that was started before the directory of key programs existed runs \
              none: start the server again",
             path.display()
         )),
@@ -165,7 +166,7 @@ fn from_program(
     checked(output).map_err(fail)
 }
 
-/// What the program printed, if it succeeded in time.
+/// Returns the output of the process, if it exits successfully before the deadline.
 fn finish(mut child: Child, deadline: Instant) -> Result<Zeroizing<Vec<u8>>, String> {
     let key = collect(child.stdout.take(), |from| {
         read_bounded(from).unwrap_or_default()
@@ -187,7 +188,7 @@ fn finish(mut child: Child, deadline: Instant) -> Result<Zeroizing<Vec<u8>>, Str
             Err(error) => return Err(error.to_string()),
         }
     };
-    // What it left behind may hold the pipes open.
+    // Its children can hold the pipes open.
     let left = deadline.saturating_duration_since(Instant::now());
     let key = key.recv_timeout(left.max(PROGRAM_LOOK_INTERVAL));
     if !status.success() {
@@ -198,7 +199,7 @@ fn finish(mut child: Child, deadline: Instant) -> Result<Zeroizing<Vec<u8>>, Str
     }
     key.map_err(|_| {
         end_group(&child);
-        "what it started still runs and was ended".to_owned()
+        "a child process of it was still running and was killed".to_owned()
     })
 }
 
@@ -209,7 +210,7 @@ fn end_group(child: &Child) {
     }
 }
 
-/// Reads a pipe in a thread of its own: a full one would stop the program.
+/// Reads a pipe in a thread of its own, because a full pipe blocks the writer.
 fn collect<R: Read + Send + 'static, T: Send + 'static>(
     pipe: Option<R>,
     read: impl FnOnce(R) -> T + Send + 'static,
@@ -217,7 +218,7 @@ fn collect<R: Read + Send + 'static, T: Send + 'static>(
     let (tell, told) = channel();
     if let Some(pipe) = pipe {
         std::thread::spawn(move || {
-            // Nobody listens any more after the time is over.
+            // After the time-out there is no receiver.
             let _ = tell.send(read(pipe));
         });
     }
@@ -240,8 +241,8 @@ mod tests {
             let found = from_program(folder, words, time_max);
             let found = found.map(|key| key.reveal().to_vec());
             match found.map_err(|error| error.to_string()) {
-                // Another test began a process while the file was written, which has it open until it
-                // runs its program.
+                // A concurrent test forked while the file was open for writing. Its child holds the file open until it
+                // calls exec.
                 Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
                 other => return other,
             }

@@ -1,5 +1,5 @@
-//! Changes of the devices of a pool whose legs lie on several heads. The record of its legs says which of them hold everything: what it does
-//! not know of, the next head would not find, and could not open the pool.
+//! Changes to the devices of a pool of legs. The leg record lists the legs that hold all data. With a device outside
+//! the record, the next head would not find the device and could not open the pool.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use engine::pool::Role;
 
 use super::{Context, failures};
 
-/// Refuses what the record would not know of.
+/// Refuses changes that the record would not contain.
 ///
 /// # Errors
 ///
-/// It is refused, or the pool cannot be asked.
+/// Fails if the change is refused or the pool's state is not available.
 pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure> {
     let name = context.pool.name();
     let refused = |message: String, advice: String| Err(Failure::usage(message).advise(advice));
@@ -37,7 +37,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
                 device.display()
             ),
             format!(
-                "to have another disk in its place: `bulkhead pool replace {name} HEAD:PATH HEAD:PATH`"
+                "to use a different disk instead: `bulkhead pool replace {name} HEAD:PATH HEAD:PATH`"
             ),
         ),
         PoolRequest::ReplaceDisk(_) => refused(
@@ -80,12 +80,12 @@ fn for_data(context: &Context<'_>, device: &Path, what: &str) -> Result<(), Fail
     match is_leg {
         false => Ok(()),
         true => Err(Failure::usage(format!(
-            "{} is a leg of pool {}, and is not {what} by hand: the record of the legs would not know it",
+            "{} is a leg of pool {}, and is not {what} by hand: the record of the legs would not contain the change",
             device.display(),
             status.name
         ))
         .advise(
-            "stop bulkhead-leg-server on its head, or pull the disk: the pool goes on, and puts that on record",
+            "stop bulkhead-leg-server on its head, or pull the disk: the pool continues without it, and updates the record",
         )),
     }
 }

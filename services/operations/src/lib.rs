@@ -1,5 +1,5 @@
-//! Performs requests on an open pool. The command line and the server call the same code: what
-//! differs, that a server has volumes open and sessions on them, is behind [`ServerHooks`].
+//! Performs requests on an open pool. The command line and the server call the same code. The
+//! difference, open volumes and sessions in a server, is behind [`ServerHooks`].
 
 #![forbid(unsafe_code)]
 
@@ -69,9 +69,10 @@ pub use {
     discovery::glance as discovery_glance, nbd::view as nbd_view, target::view as target_view,
 };
 
-/// What a server has open. The command line has nothing open, and every method does nothing.
+/// The open volumes and sessions of a server. The command line has none, and every method does
+/// nothing.
 pub trait ServerHooks {
-    /// The documents changed: serve what they say now, before the answer is given.
+    /// The documents changed. Serves the new state before the response is sent.
     fn exports_changed(&self) -> Result<(), Failure>;
     /// Opens `name` if it is served; `false` if it is not.
     fn open(&self, name: &VolumeName) -> Result<bool, Failure>;
@@ -79,54 +80,55 @@ pub trait ServerHooks {
     fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure>;
     /// `name` has another size now.
     fn resized(&self, name: &VolumeName);
-    /// Keys were loaded: replays what waited for them, and serves it. `false` where nobody serves.
+    /// Keys were loaded. Replays the intent logs that needed them and serves the volumes. Returns
+    /// `false` without a server.
     fn keys_changed(&self) -> Result<bool, Failure>;
     /// Whether `name` is open.
     fn is_open(&self, name: &VolumeName) -> bool;
-    /// Who is connected to something that is served, in words.
+    /// Returns descriptions of the clients that are connected to a served object.
     fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
         Vec::new()
     }
-    /// What clients have open and locked in a file system.
+    /// Returns the open files and locks of clients in a file system.
     fn open_files(&self, name: &VolumeName) -> Result<OpenFilesView, Failure> {
         let message =
-            format!("what clients have open in {name} is not known: no server has its pool");
+            format!("the open files of clients in {name} are not known: no server has its pool");
         Err(Failure::new(FailureKind::Unavailable, message)
-            .advise("a server that starts again knows it when its clients have come back, within half a minute"))
+            .advise("a restarted server has the list when its clients have reconnected, within half a minute"))
     }
     /// The files of a file system that a server has open, if it has.
     fn files(&self, _: &VolumeName) -> Option<Arc<dyn FileSystem>> {
         None
     }
-    /// Takes away what the client of that number has open and locked; whether there is such a client.
+    /// Releases all open files and locks of the client with that number. Returns whether there is such a client.
     fn expire_client(&self, _: u64) -> bool {
         false
     }
-    /// Lets go of `name` and all below it. File systems stay closed until [`Self::may_open`]: clients wait meanwhile, and keep what they
-    /// have open.
+    /// Closes `name` and all below it. File systems stay closed until [`Self::may_open`]. Their clients are blocked
+    /// until then and retain their open files.
     fn close(&self, name: &VolumeName);
     /// File systems at and below `name` may be opened again: when the exports change, if they are shared still.
     fn may_open(&self, _: &VolumeName) {}
-    /// Lets go of the file systems at and below `dataset`, which were opened as it said then. They are opened again when the exports
-    /// change, and clients keep what they have open.
+    /// Closes the file systems at and below `dataset`, which were opened with the previous properties. The next change
+    /// of exports opens them again. Clients retain their open files.
     fn opened_anew(&self, _dataset: &str) {}
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
-    /// If `name` is served: keeps its clients waiting, has `exchange` exchange its contents, and
-    /// tells the clients. `None` if it is not served.
+    /// If `name` is served, pauses its clients, calls `exchange` to swap its contents and notifies
+    /// the clients. Returns `None` if it is not served.
     fn swap_contents(
         &self,
         name: &VolumeName,
         swap: &mut dyn FnMut(&dyn Paused) -> Result<(), Failure>,
     ) -> Result<Option<ContentsSwapped>, Failure>;
-    /// Ends the owner of the pool, which is suspended, so that its successor begins with the devices that are back. Returns
-    /// once that is certain.
+    /// Terminates the owner of the suspended pool, so that its successor opens the pool with the devices that are
+    /// available again. Returns once that is certain.
     fn begin_anew(&self, _: Anew) -> Result<(), Failure> {
         let message = "the pool is suspended, and opened by this command only";
         Err(Failure::new(FailureKind::Unavailable, message))
     }
-    /// Does what a person says about a leg of a pool whose legs lie on several heads. `None`: the pool has no such legs, or nobody
-    /// serves it.
+    /// Performs an administrator's request about a leg of a pool of legs. Returns `None` if the pool has no legs or
+    /// there is no server.
     fn leg(&self, _: &str, _: LegRequest) -> Option<Result<Answer, Failure>> {
         None
     }
@@ -140,7 +142,7 @@ pub trait ServerHooks {
     fn held_legs(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Has others remember which legs of the pool hold everything. `None`: as above.
+    /// Has the members store which legs of the pool hold all data. `None`: as above.
     fn change_members(&self, _: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         None
     }
@@ -152,7 +154,7 @@ pub trait ServerHooks {
     fn freeze(&self, volumes: &[VolumeName], _: Duration) -> Result<Answer, Failure> {
         Err(no_clients(volumes))
     }
-    /// Ends freezes.
+    /// Thaws frozen volumes.
     fn thaw(&self, volumes: &[VolumeName]) -> Result<Answer, Failure> {
         Err(no_clients(volumes))
     }
@@ -160,9 +162,11 @@ pub trait ServerHooks {
     fn frozen(&self, _: &VolumeName) -> Option<FrozenView> {
         None
     }
-    /// Whether the owner of the pool wants to end, so that nobody should wait long.
+    /// Returns whether the owner of the pool is shutting down, so that callers should not wait
+    /// long.
     fn is_ending(&self) -> bool;
-    /// Keeps other changes out while it is held, for work that does not hold them off throughout.
+    /// Excludes concurrent changes while the guard is held, for work that does not exclude them all
+    /// the time.
     fn alone(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
         None
     }
@@ -176,7 +180,7 @@ fn no_clients(volumes: &[VolumeName]) -> Failure {
         names.join(" or ")
     );
     Failure::new(FailureKind::Unavailable, message).advise(
-        "a freeze ends with the server: a copy that was made meanwhile may not be consistent",
+        "a freeze is lost when the server stops: a copy that was made since then might not be consistent",
     )
 }
 
@@ -214,7 +218,7 @@ impl ServerHooks for NoServer {
     }
 }
 
-/// Keeps a dataset, and all below it, closed.
+/// Holds a dataset, and all below it, closed.
 pub struct Closed<'a> {
     hooks: &'a dyn ServerHooks,
     name: &'a VolumeName,
@@ -227,8 +231,8 @@ impl Drop for Closed<'_> {
 }
 
 impl Context<'_> {
-    /// Closes `name` and all below it. What of it is a file system stays closed until the answer is dropped, and is served again
-    /// when the exports change.
+    /// Closes `name` and all below it. File systems stay closed until the returned guard is dropped. The next change of
+    /// exports serves them again.
     pub fn close<'n>(&'n self, name: &'n VolumeName) -> Closed<'n> {
         self.hooks.close(name);
         Closed {
@@ -238,7 +242,7 @@ impl Context<'_> {
     }
 }
 
-/// An open pool and what is open of it.
+/// An open pool and its open objects.
 pub struct Context<'a> {
     /// The pool.
     pub pool: &'a dyn Pool,
@@ -248,8 +252,8 @@ pub struct Context<'a> {
     pub documents: &'a DocumentCache,
 }
 
-/// Performs `request`. Exporting and destroying the pool, and requests about the server, concern
-/// what the caller owns, and are the caller's to perform.
+/// Performs `request`. The caller itself must perform export and destroy of the pool and requests
+/// about the server, because it owns them.
 pub fn perform(
     context: &Context<'_>,
     request: Request,
@@ -280,7 +284,7 @@ pub fn perform(
     }
 }
 
-/// The answer, after what it changed is served.
+/// Returns the response after its changes are served.
 fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
     if matches!(&answer, Answer::Done(done) if done.changed) {
         context.hooks.exports_changed()?;
@@ -288,8 +292,8 @@ fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// Refuses a new name with a space in its own part: ZFS takes it, and shells, scripts and addresses take it for two.
-/// What has such a name already can be used, and renamed.
+/// Refuses a new name with a space in its last component. ZFS accepts it, but shells, scripts and addresses parse it as
+/// two names. Existing names with a space can be used and renamed.
 pub fn refuse_space(name: &str) -> Result<(), Failure> {
     let own = name.rsplit(['/', '@']).next().unwrap_or_default();
     if !own.contains(' ') {

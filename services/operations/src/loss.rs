@@ -1,5 +1,5 @@
-//! What a request destroys: found before anything is changed, and listed in the refusal that asks for confirmation, in a dry run
-//! and in the answer.
+//! The objects that a request destroys. They are determined before any change, and are listed in the refusal that
+//! requires confirmation, in a dry run and in the response.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use units::{SnapshotName, VolumeName};
 
 use super::{Context, failures};
 
-/// Names in a sentence; the others are counted.
+/// Maximum number of names in a sentence; the rest is counted.
 const NAMED_MAX: usize = 8;
-/// Names in an answer; the others are counted.
+/// Maximum number of names in a response; the rest is counted.
 const LISTED_MAX: usize = 10_000;
 
 /// Datasets, snapshots and bookmarks that a request destroys.
@@ -40,7 +40,7 @@ impl Loss {
         Self::of_these(context, &all)
     }
 
-    /// Everything in the pool but its root.
+    /// All datasets of the pool except its root.
     pub fn of_pool(context: &Context<'_>) -> Result<Self, Failure> {
         let root = context.pool.name();
         let all = context.pool.datasets(root.into(), Snapshots::Include);
@@ -126,7 +126,7 @@ impl Loss {
         }
     }
 
-    /// The answer after the destroy.
+    /// Returns the response after the destroy.
     pub fn destroyed(self, message: impl std::fmt::Display) -> Answer {
         let message = match self.names.len() {
             0 | 1 => message.to_string(),
@@ -145,7 +145,7 @@ impl Loss {
         })
     }
 
-    /// The answer to a dry run; none if `preview` asks for none.
+    /// Returns the response to a dry run, or none if the request is no dry run.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Loss {
         let refusal = refusal.map(|failure| {
             let advice = failure.advice.as_ref().map(|advice| format!(" ({advice})"));
             format!(
-                "; as it stands it is refused: {}{}",
+                "; in the current state it is refused: {}{}",
                 failure.message,
                 advice.unwrap_or_default()
             )
@@ -173,7 +173,7 @@ impl Loss {
             let message = format!("it would destroy {words}{refusal}");
             return Err(
                 Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-                    "if that is what you want, add --{}; --dry-run lists all of it",
+                    "if you intend that, add --{}; --dry-run lists all of it",
                     T::OPTION
                 )),
             );
@@ -191,7 +191,7 @@ pub fn some_of(names: &[&str]) -> String {
     }
 }
 
-/// The answer to a dry run of something that has no list.
+/// Returns the response to a dry run of an operation without a list.
 pub fn dry_run(loss: impl std::fmt::Display) -> Answer {
     Done::already(format!("nothing was changed; {loss}"))
 }

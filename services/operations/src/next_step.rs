@@ -1,5 +1,4 @@
-//! What an administrator should do about a pool, the first thing first. A pure function of the pool's
-//! state.
+//! The recommended actions for a pool, the most urgent first. A pure function of the pool's state.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +13,14 @@ use super::copies;
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
 
-/// What to do, in this order: no step contradicts another. Nothing when all is well.
+/// Returns the actions in order. No action contradicts another. Empty if the pool is healthy.
 pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
     if pool.suspended {
         return vec![suspended_step(&pool.name)];
     }
     let space = space_step(pool);
     let is_urgent = |step: &Advice| step.severity == Severity::Error;
-    // What clients suffer from waits for nothing.
+    // A problem that affects clients now has priority.
     let (first, last) = match space {
         Some(step) if is_urgent(&step) => (Some(step), None),
         other => (None, other),
@@ -32,9 +31,9 @@ pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
     all.chain(last).collect()
 }
 
-/// What to do about a pool whose I/O waits.
+/// Returns the action for a suspended pool.
 pub fn suspended_step(name: &str) -> Advice {
-    let why = "all I/O waits, because too many devices failed";
+    let why = "all I/O is blocked, because too many devices failed";
     Advice::new(
         Severity::Error,
         "bring the failed devices back, then clear the pool",
@@ -44,7 +43,7 @@ pub fn suspended_step(name: &str) -> Advice {
     .offering(Button::Clear)
 }
 
-/// Adds to the state of a pool since when its writes wait, and what to do where nothing else says so.
+/// Adds to the pool's state the time since when its writes are blocked, and an action if there is no other one for it.
 pub fn tell_wait(pool: &mut PoolStatus) {
     let Some(wait) = &pool.writes_wait else {
         return;
@@ -53,11 +52,11 @@ pub fn tell_wait(pool: &mut PoolStatus) {
         Some(first) if pool.suspended => {
             first.why = format!("{}, since {}", first.why, utc(wait.since));
         }
-        // What legs wait for comes first, with what to do about it.
+        // A leg that blocks the writes has its own, more specific action.
         _ if pool.suspended => {}
         _ => {
             pool.health = "WAITING".to_owned();
-            let what = "see which device does not answer, and take it out of use if this lasts";
+            let what = "see which device does not respond, and take it out of use if this lasts";
             let step = Advice::new(Severity::Error, what, wait.to_string());
             let step = step.by(format!("bulkhead pool status {}", pool.name));
             pool.advice.insert(0, step);
@@ -86,11 +85,11 @@ fn space_step(pool: &PoolStatus) -> Option<Advice> {
     };
     let what = match space.has_quota {
         true => {
-            "destroy snapshots, volumes or files that nobody needs, raise a quota that is reached, or add \
+            "destroy unneeded snapshots, volumes or files, raise a quota that is reached, or add \
              devices; what takes the space is shown by"
         }
         false => {
-            "destroy snapshots, volumes or files that nobody needs, or add devices; what takes the space is shown by"
+            "destroy unneeded snapshots, volumes or files, or add devices; the used space is shown by"
         }
     };
     let step = Advice::new(severity, what, why);
@@ -106,13 +105,13 @@ fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
     pool.devices
         .iter()
         .for_each(|one| collect(one, false, &mut leaves));
-    // Everything else waits for a scan.
+    // All other actions depend on the result of the scan.
     if let Some(step) = scan_step(pool, &leaves) {
         return vec![step];
     }
     let lost = lost_step(name, &leaves).or_else(|| new_lost_step(name, &pool.devices));
     let damage = damage_step(pool);
-    // What a repair finds out comes after it.
+    // The results of a repair come after the repair.
     let errors = match (&lost, &damage) {
         (None, None) => error_step(pool, &leaves),
         _ => None,
@@ -121,7 +120,7 @@ fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
     all.into_iter().flatten().collect()
 }
 
-/// A device that is no group, and whether another one takes its place already.
+/// A leaf device, and whether another device is already replacing it.
 struct Leaf<'a> {
     device: &'a DeviceView,
     is_replaced: bool,
@@ -170,7 +169,7 @@ fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
         (_, "paused") if !is_lost => Some(
             Advice::new(
                 Severity::Info,
-                "go on with the scrub",
+                "resume the scrub",
                 "the scrub is paused",
             )
             .by(format!("bulkhead pool scrub {name} --resume"))
@@ -210,7 +209,8 @@ fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
     Some(step.about(device))
 }
 
-/// The new device of a replacement has failed: the old one, or others, still hold everything.
+/// The new device of a replacement has failed. The old device, or the rest of the group, still
+/// holds all data.
 fn new_lost_step(pool: &str, devices: &[DeviceView]) -> Option<Advice> {
     devices.iter().find_map(|device| {
         let new = device.members.last().filter(|new| {
@@ -223,7 +223,7 @@ fn new_lost_step(pool: &str, devices: &[DeviceView]) -> Option<Advice> {
             Severity::Warning,
             "end this replacement, and replace by another device",
             format!(
-                "{}, which takes the place of another device, is {}",
+                "{}, the replacement of another device, is {}",
                 new.name, new.state
             ),
         );
@@ -234,7 +234,7 @@ fn new_lost_step(pool: &str, devices: &[DeviceView]) -> Option<Advice> {
     })
 }
 
-/// Whether the last scan was a scrub that could not repair everything.
+/// Returns whether the last scan was a scrub that could not repair all errors.
 fn was_found_by_scrub(pool: &PoolStatus) -> bool {
     pool.scan
         .as_ref()
@@ -254,7 +254,7 @@ fn damage_step(pool: &PoolStatus) -> Option<Advice> {
         count => format!(" (and {} more)", count - 1),
     };
     if first.length == 0 {
-        let what = format!("restore what is damaged in {volume}{more} from a backup, then scrub");
+        let what = format!("restore the damaged data of {volume}{more} from a backup, then scrub");
         let step = Advice::new(Severity::Error, what, "some data is lost");
         return Some(
             step.by(format!("bulkhead pool scrub {name}"))
@@ -262,9 +262,9 @@ fn damage_step(pool: &PoolStatus) -> Option<Advice> {
         );
     }
     let lost: u64 = of_it.iter().map(|one| one.length).sum();
-    // What failed while devices were away may be whole on them.
+    // Data that could not be read while devices were missing might be intact on them.
     if !was_found_by_scrub(pool) {
-        let what = "scrub before anything is restored: what any device holds right is repaired";
+        let what = "scrub before anything is restored: data that is intact on any device is repaired";
         let why = format!("{volume}{more} has {lost} bytes that could not be read or written");
         let step = Advice::new(Severity::Error, what, why);
         return Some(
@@ -387,7 +387,7 @@ mod tests {
         }
     }
 
-    /// After a scrub that found what it could not repair.
+    /// After a scrub with errors that it could not repair.
     fn beyond_repair(pool: PoolStatus) -> PoolStatus {
         let mut pool = scanned(pool, "scrub", "finished");
         if let Some(scan) = &mut pool.scan {
@@ -528,7 +528,7 @@ mod tests {
             (
                 "metadata damaged",
                 damaged(0, None),
-                "restore what is damaged in tank/v from a backup",
+                "restore the damaged data of tank/v from a backup",
             ),
         ] {
             match (steps(&pool).into_iter().next(), part) {

@@ -23,7 +23,7 @@ use super::volume::chosen;
 use super::{Context, events, failures, legs, replace, scrub, status};
 use crate::needs;
 
-/// What `create` asks for, as the engine wants it.
+/// Converts a `create` request into the engine's pool specification.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
     PoolSpec {
         name: create.name.clone(),
@@ -66,8 +66,8 @@ fn no_legs() -> Result<Answer, Failure> {
     Err(Failure::new(FailureKind::Unavailable, message))
 }
 
-/// Has a leg, or all that failed too often, tried again: whoever clears the errors of a pool has seen to its devices. Returns
-/// which.
+/// Retries a leg, or all legs with too many failures, because an administrator who clears the errors of a pool has
+/// checked its devices. Returns the retried legs.
 fn retry_legs(context: &Context<'_>, device: Option<String>) -> Vec<String> {
     let mut legs = match device {
         Some(device) => vec![device],
@@ -90,13 +90,13 @@ fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
     context.hooks.begin_anew(anew)?;
     let name = context.pool.name();
     Ok(Done::changed(format!(
-        "the server of pool {name} ends, and the next start goes on {without}; if neither Pacemaker nor systemd starts it, \
+        "the server of pool {name} terminates, and the next start continues {without}; if neither Pacemaker nor systemd starts it, \
          start it again here"
     )))
 }
 
-/// What answers `request` from the state of the pool: of a server that is what was seen last, so that it never waits for
-/// a device.
+/// Performs the requests that need only the state of the pool. A server uses its last cached state, so that the request
+/// never waits for a device.
 pub fn of_state(request: &PoolRequest) -> Option<fn(PoolState) -> Answer> {
     match request {
         PoolRequest::Status => Some(|state| Answer::Pool(Box::new(state))),
@@ -188,7 +188,7 @@ pub fn perform(
             joined(needs(pool.devices())?.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());
             Ok(Done::changed(format!(
-                "{new} takes the place of {old} as soon as it is resilvered"
+                "{new} replaces {old} as soon as it is resilvered"
             )))
         }
         PoolRequest::ReplaceDisk(ReplaceDisk {
@@ -294,7 +294,7 @@ fn redundancy_in(group: &DeviceStatus) -> Redundancy {
         "raidz" => ("raidz", parity_in(&group.name, "raidz")),
         "draid" => ("draid", parity_in(&group.name, "draid")),
         "file" | "disk" | "replacing" | "spare" => ("a single device", 0),
-        // None that can be added is like it: that is asked about.
+        // No group that can be added matches it, so confirmation is required.
         _ => ("a group of another kind", usize::MAX),
     };
     Redundancy { kind, losses_max }
@@ -307,8 +307,8 @@ fn parity_in(name: &str, kind: &str) -> usize {
     digit.map_or(1, |digit| digit as usize)
 }
 
-/// A pool is lost with any of its groups of data: one that survives less makes the others' safety
-/// worthless.
+/// The loss of any data group is the loss of the pool. One group with less redundancy makes the
+/// redundancy of the rest worthless.
 fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failure> {
     let is_data = |group: &&DeviceStatus| group.role == Role::Data;
     let present = status.devices.iter().find(is_data);
@@ -326,7 +326,7 @@ fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failu
         );
         return Err(
             Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-                "add {present} (write the group word before the devices); a spare is added by \
+                "add {present} (write the group type before the devices); a spare is added by \
                  `pool add {} spare DEVICE`; if that is what you want, add --mismatched",
                 status.name
             )),
@@ -345,13 +345,13 @@ fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
         PoolErrorKind::DeviceInPool { .. }
         | PoolErrorKind::DeviceKept { .. }
         | PoolErrorKind::DeviceHolds { .. } => failures::pool(error).advise(
-            "--overwrite-old-labels takes devices of pools that are not in use, or with other contents",
+            "--overwrite-old-labels permits devices of pools that are not in use, or with other contents",
         ),
         _ => failures::pool(error),
     })
 }
 
-/// What becomes of a device that was attached: to another one, or, named as `status` names it, to a raidz.
+/// Describes the result of an attach: to another device or, by its name in `status`, to a raidz.
 fn attached(existing: &str, new: &Path) -> String {
     let new = new.display();
     if existing.starts_with("raidz") {

@@ -1,12 +1,13 @@
-//! Volumes of a copied pool become disks of their own for those who use them.
+//! Gives the volumes of a copied pool new identities, so that initiators see them as separate
+//! disks.
 
 use control::Failure;
 
 use crate::Context;
 use crate::documents::{Documents, Edits, new_identity};
 
-/// Gives each volume that has an identity another one; how many there are. An initiator would take two volumes with one for two paths to one
-/// disk.
+/// Generates a new identity for each volume that has one. Returns their number. An initiator would treat two volumes
+/// with one identity as two paths to one disk.
 pub fn volumes(context: &Context<'_>) -> Result<usize, Failure> {
     let all = context.all()?;
     let known = all.volumes().filter(|facts| facts.identity.is_some());

@@ -1,5 +1,5 @@
-//! Replacing a disk, guided: which one is bad, which ones could take its place, what is done.
-//! What is chosen is a pure function of what was seen.
+//! Guided replacement of a disk: the failed disk, the candidates for its replacement, and the
+//! steps. The choice is a pure function of the observed state.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use super::unused_disks::{self, UnusedDisk};
 use super::{Context, failures, status};
 use crate::needs;
 
-/// Pause between two looks at a replacement that is waited for.
+/// Polling interval of a replacement in progress.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Looks between two progress reports.
+/// Polls between two progress reports.
 const LOOKS_PER_REPORT: u32 = 4;
-/// Looks in a row that find a replacement at rest, with a new disk that is not in use, after which nobody waits any more.
+/// Consecutive polls without progress and with the new disk not in use, after which waiting is given up.
 const IDLE_LOOKS_MAX: u32 = 4;
 /// Errors after which a device is offered for replacement although it works.
 const ERRORS_MAX: u64 = 50;
 
-/// What is asked for.
+/// The options of the request.
 pub struct ReplaceOptions {
     /// The device to replace; none for the one that is bad.
     pub device: Option<PathBuf>,
@@ -33,15 +33,15 @@ pub struct ReplaceOptions {
     pub overwrite: bool,
 }
 
-/// Says what would be done.
+/// Describes the actions without performing them.
 pub fn plan(context: &Context<'_>, options: &ReplaceOptions) -> Result<Answer, Failure> {
     let pool = context.pool.status().map_err(failures::pool)?;
     let disks = unused_disks::find(&member_paths(&pool));
     Ok(Answer::Replacement(Box::new(choose(&pool, disks, options))))
 }
 
-/// Does it, and waits until the new disk holds everything. Goes on with a replacement that is
-/// under way, so that it can be asked for again after an interruption.
+/// Replaces the disk and waits until the new disk holds all data. Continues a replacement in
+/// progress, so that the request can be repeated after an interruption.
 pub fn perform(
     context: &Context<'_>,
     options: &ReplaceOptions,
@@ -66,7 +66,7 @@ pub fn perform(
             let what = chosen.hindrance.unwrap_or_default();
             return Err(Failure::usage(what));
         };
-        progress(&format!("{new} takes the place of {old}"));
+        progress(&format!("{new} replaces {old}"));
         let replaced =
             needs(context.pool.devices())?.replace(old, Path::new(new), options.overwrite);
         replaced.map_err(refused)?;
@@ -80,14 +80,15 @@ pub fn perform(
     }
     let health = status::pool_status(context, None)?.health;
     Ok(Done::changed(format!(
-        "{} is in its place and holds everything, after {} s; pool {} is {health}",
+        "{} has replaced it and holds all data, after {} s; pool {} is {health}",
         new.map_or("the new disk", String::as_str),
         began.elapsed().as_secs(),
         pool.name
     )))
 }
 
-/// Whether the options was fulfilled before, perhaps by a server that ended meanwhile.
+/// Returns whether the replacement was already completed, for example by a server that exited
+/// before it reported so.
 fn was_done(pool: &PoolStatus, options: &ReplaceOptions) -> Option<String> {
     let (old, new) = (options.device.as_ref()?, options.with.as_ref()?);
     let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
@@ -95,7 +96,7 @@ fn was_done(pool: &PoolStatus, options: &ReplaceOptions) -> Option<String> {
         .find(&new)
         .is_some_and(|found| found.role != Role::Spare);
     let is_done = is_member && pool.find(&old).is_none();
-    is_done.then(|| format!("{new} has taken the place of {old} already"))
+    is_done.then(|| format!("{new} has already replaced {old}"))
 }
 
 fn refused(error: PoolError) -> Failure {
@@ -103,23 +104,23 @@ fn refused(error: PoolError) -> Failure {
         PoolErrorKind::DeviceInPool { .. }
         | PoolErrorKind::DeviceKept { .. }
         | PoolErrorKind::DeviceHolds { .. } => failures::pool(error).advise(
-            "--overwrite-old-labels takes devices of pools that are not in use, or with other contents",
+            "--overwrite-old-labels permits devices of pools that are not in use, or with other contents",
         ),
         _ => failures::pool(error),
     }
 }
 
-/// Waits until nothing is replaced and no device is filled any more.
+/// Waits until no replacement or resilver is active.
 fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let (mut looks, mut idle) = (0, 0);
     loop {
         if context.hooks.is_ending() {
-            let message = "the server ends; the replacement goes on at its next start";
+            let message = "the server is stopping; the replacement resumes at its next start";
             return Err(Failure::new(FailureKind::Unavailable, message)
-                .advise("run the same command again then: it goes on waiting"));
+                .advise("run the same command again then: it waits for the rest"));
         }
         let pool = match context.pool.status() {
-            // A disk that is slow to be filled is what is waited for.
+            // The resilver of a slow disk is the reason to wait.
             Err(error) if error.kind == PoolErrorKind::Slow => continue,
             seen => seen.map_err(failures::pool)?,
         };
@@ -152,15 +153,16 @@ fn is_filled(pool: &PoolStatus, new: &str) -> bool {
     device.is_some_and(|device| device.state == DeviceState::Online)
 }
 
-/// Somebody took the new disk away, or it failed: nothing goes on until it is back or another one is there.
+/// The new disk was removed or has failed. The replacement makes no progress until it is available again or is itself
+/// replaced.
 fn stands_still(pool: &PoolStatus) -> Failure {
     let new = under_way(pool).unwrap_or_default();
     let state = pool
         .find(&new)
         .map_or("gone", |device| status::word(device.state));
-    let message = format!("the replacement stands still: the new disk {new} is {state}");
+    let message = format!("the replacement is stalled: the new disk {new} is {state}");
     Failure::new(FailureKind::Unavailable, message).advise(format!(
-        "`bulkhead pool online {0} {new}` uses it again, and then the same command goes on waiting; \
+        "`bulkhead pool online {0} {new}` uses it again, and then the same command waits for the rest; \
          `bulkhead pool detach {0} {new}` keeps the old disk",
         pool.name
     ))
@@ -200,7 +202,7 @@ fn is_lost(leaf: &DeviceStatus) -> bool {
     matches!(leaf.state, Faulted | Removed | Unavailable)
 }
 
-/// What would be done.
+/// Determines the actions.
 fn choose(pool: &PoolStatus, disks: Vec<UnusedDisk>, options: &ReplaceOptions) -> ReplacementView {
     let failing = failing(pool);
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
@@ -234,8 +236,8 @@ fn choose(pool: &PoolStatus, disks: Vec<UnusedDisk>, options: &ReplaceOptions) -
     view.hindrance = hindrance(pool, &view);
     if let (None, Some(old), Some(new)) = (&view.hindrance, &view.old, &view.new) {
         view.steps = vec![
-            format!("{new} joins the pool beside {old}"),
-            "it is filled with what the other devices hold; clients go on".to_owned(),
+            format!("{new} joins the pool next to {old}"),
+            "it is resilvered from the other devices; clients are not interrupted".to_owned(),
             format!("{old} leaves the pool, and the errors are forgotten"),
         ];
     }
@@ -254,14 +256,15 @@ fn hindrance(pool: &PoolStatus, view: &ReplacementView) -> Option<String> {
             pool.name, pool.name
         )),
         (Some(_), None) => Some(
-            "no unused disk of this machine is large enough: put one in, or name another"
+            "no unused disk of this host is large enough: put one in, or name another"
                 .to_owned(),
         ),
         _ => None,
     }
 }
 
-/// Bytes that a successor needs: what ZFS reports, or as many as the smallest of its neighbours.
+/// The size in bytes that a replacement needs: the value that ZFS reports, or the size of the
+/// smallest sibling.
 fn needed_bytes(pool: &PoolStatus, old: &str) -> u64 {
     let Some(device) = pool.find(old) else {
         return 0;

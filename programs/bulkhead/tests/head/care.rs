@@ -260,7 +260,7 @@ fn a_disk_is_replaced_by_one_command_even_if_the_server_is_killed() {
     let mut told = BufReader::new(command.stderr.take().expect("piped"));
     let mut line = String::new();
     told.read_line(&mut line).expect("readable");
-    assert!(line.contains("takes the place of"), "{line}");
+    assert!(line.contains("replaces"), "{line}");
     server.kill();
     let server = machine.serve(&options);
     let output = command.wait_with_output().expect("a child of ours");

@@ -1,6 +1,6 @@
-//! What a sender keeps of its volumes so that the next run can begin where the last ended: snapshots that are marked with their
-//! destination, and for each destination a bookmark. A destination's snapshots are destroyed for the sake of no other, and what
-//! arrived from elsewhere is never destroyed here.
+//! The snapshots and bookmarks that a sender retains so that the next run is incremental: snapshots marked with their
+//! destination, and one bookmark for each destination. A run destroys only snapshots of its own destination, and never
+//! a received snapshot.
 
 use std::collections::BTreeSet;
 
@@ -30,9 +30,9 @@ pub fn mark(document: &ReplicateDocument) -> (String, Value) {
     (SENT_TO_PROPERTY.to_owned(), value)
 }
 
-/// What begins the names of a destination's bookmarks.
+/// Returns the name prefix of a destination's bookmarks.
 fn bookmark_prefix(document: &ReplicateDocument) -> String {
-    // FNV-1a: names of bookmarks are short, and nothing depends on the hash but that destinations have others.
+    // FNV-1a, because names of bookmarks are short. Correctness depends only on distinct hashes of the destinations.
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let whole = destination(document);
     let digest = whole.bytes().fold(0xcbf2_9ce4_8422_2325, hash);
@@ -65,7 +65,7 @@ pub enum Origin {
     SentTo(String),
     /// It came from elsewhere.
     Arrived,
-    /// An older program made it, or brought it.
+    /// Created by an older version, or received.
     Unknown,
 }
 
@@ -77,7 +77,7 @@ pub fn origin_of(context: &Context<'_>, name: &str) -> Origin {
     let Ok(own) = context.pool.dataset_properties((&name).into()) else {
         return Origin::Unknown;
     };
-    // What the volume has says nothing of its snapshots.
+    // Snapshots do not inherit the volume's properties here.
     let local = |property: &str| {
         let found = own.get(property);
         found.filter(|found| found.source == PropertySource::Local)
@@ -116,8 +116,8 @@ fn other_destinations(
     all
 }
 
-/// Whether snapshots without a mark were made here: by an older program, which had one destination for each, on a volume that never
-/// was a copy.
+/// Returns whether snapshots without a mark were created here: by an older version, which had one destination for each
+/// volume, on a volume that never was a copy.
 fn are_unmarked_ours(context: &Context<'_>, volume: &VolumeName) -> bool {
     let was_copy = context.all().map(|all| {
         let own = all.own(volume.as_str());
@@ -207,8 +207,8 @@ pub fn bookmarks(
     Ok(all)
 }
 
-/// Keeps a bookmark of the snapshot that arrived last, and no older one of this destination: if the snapshot goes, the next run
-/// begins at the bookmark.
+/// Bookmarks the last snapshot that arrived and removes the older bookmarks of this destination. Without the snapshot
+/// the next run is based on the bookmark.
 pub fn keep_bookmark(
     context: &Context<'_>,
     snapshot: &SnapshotName,
@@ -232,7 +232,8 @@ pub fn keep_bookmark(
         Ok(())
     });
     if let Err(failure) = kept {
-        // Usual where the pool has no bookmarks, or the name is too long: then the snapshot alone is what the next run begins at.
+        // Usual if the pool does not support bookmarks or the name is too long. Then only the snapshot can be the base
+        // of the next run.
         tracing::debug!(%snapshot, %failure, "no bookmark for replication");
     }
 }

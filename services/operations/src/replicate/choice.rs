@@ -1,5 +1,5 @@
-//! Which copies a promotion is about. Two copies of one disk never become that disk both: the older one is left out, and so is a copy
-//! whose original the sender did not have any more, unless it is named.
+//! Selects the copies of a promotion. Two copies of one disk must never both become that disk: the older one is left
+//! out. So is a copy whose original no longer existed at the sender, unless it is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::documents::All;
 /// Most copies that a sentence names.
 const NAMED_MAX: usize = 8;
 
-/// Copies, and what of them is promoted.
+/// The candidate copies, and the selected ones.
 pub(super) struct Choice {
     /// These are.
     pub(super) chosen: Vec<Replica>,
@@ -25,7 +25,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// A sentence about what is left out; empty if nothing is.
+    /// Describes the copies that are left out. Empty if there are none.
     pub(super) fn left_out(&self) -> String {
         if self.left_out.is_empty() {
             return String::new();
@@ -131,17 +131,17 @@ fn choose(
     Ok(Choice { chosen, left_out })
 }
 
-/// Two copies of one disk, and nothing says which is the newer one.
+/// Two copies of one disk of which neither is known to be newer.
 fn same(one: &VolumeName, other: &VolumeName) -> Failure {
     let message = format!(
         "{one} and {other} are copies of the same disk, and it is unclear which of them is newer"
     );
     Failure::new(FailureKind::Exists, message).advise(
-        "promote the one that you want by its name, and the others with the other one destroyed",
+        "promote the intended copy by its name, then destroy the other one and promote the rest",
     )
 }
 
-/// Refuses to have a copy become a disk of which another place has a newer copy.
+/// Refuses to promote a copy if there is a newer copy from another source.
 fn refuse_outdated(
     chosen: &[Replica],
     others: &[Replica],
@@ -152,7 +152,7 @@ fn refuse_outdated(
             continue;
         };
         let own = state(&replica.name);
-        // One that was received by hand has no moment, and is chosen by a person.
+        // A copy that was received by hand has no timestamp; an administrator chooses it.
         let is_newer = |other: &VolumeName| state(other).zip(own).is_some_and(|(a, b)| a > b);
         let newer = others
             .iter()

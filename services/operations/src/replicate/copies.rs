@@ -1,5 +1,4 @@
-//! The volumes of this pool that were replicated into it: copies, and those that took the place of
-//! their originals.
+//! Lists the volumes that were replicated into this pool: copies, and promoted copies.
 
 use control::Failure;
 use control::replication::{CopyView, PROMOTED_PROPERTY, PromotedDocument};
@@ -53,7 +52,8 @@ fn view(context: &Context<'_>, volume: VolumeName) -> Result<CopyView, Failure> 
     })
 }
 
-/// The moment of the newest snapshot that replication brought to `volume`, in seconds since 1970 by the sender's clock.
+/// Returns the timestamp of the newest snapshot that replication brought to `volume`, in seconds since 1970 by the
+/// sender's clock.
 pub fn newest_moment(context: &Context<'_>, volume: &VolumeName) -> Result<Option<u64>, Failure> {
     Ok(newest(context, volume)?.map(|state| state.moment_unix_s))
 }
@@ -75,7 +75,8 @@ pub fn newest(context: &Context<'_>, volume: &VolumeName) -> Result<Option<State
         bases::is_of_replication(info) && !is_sent()
     });
     Ok(newest.map(|info| {
-        // A name may be ahead of its second; what the snapshot says itself is what that clock said.
+        // The number in the name can be ahead of its second. The snapshot's own creation time is
+        // the sender's clock.
         let number = info.name.rsplit_once(TAG_PREFIX).map(|(_, number)| number);
         let number = number.and_then(|number| number.parse::<u64>().ok());
         let number = number.unwrap_or(info.creation_time_s);

@@ -1,4 +1,4 @@
-//! Requests about replication, and the properties that hold what they say.
+//! Requests about replication, and the properties that store its documents.
 
 use control::answer::Done;
 use control::operations::replicate::ReplicateRequest;
@@ -87,7 +87,7 @@ pub fn perform(
         }) => promote::perform(context, &dataset, original_is_lost),
         ReplicateRequest::Run(Run { dataset }) => {
             let document = document_of(context, &dataset)?.ok_or_else(|| {
-                let advice = format!("`bulkhead replicate set {dataset}` says where to");
+                let advice = format!("`bulkhead replicate set {dataset}` sets the destination");
                 Failure::not_found(format!("{dataset} is not replicated")).advise(advice)
             })?;
             let bytes = sender::run(context, &dataset, &document, progress)?;
@@ -130,12 +130,13 @@ fn store(
     context.edit(dataset, vec![(property.to_owned(), Some(text))])
 }
 
-/// Who may replicate into the pool.
+/// Returns the peers that can replicate into the pool.
 pub fn peers(context: &Context<'_>) -> Result<PeersDocument, Failure> {
     let found = load(&*context.all()?, &root(context), REPLICATION_PEERS_PROPERTY)?;
     let mut document: PeersDocument = found.unwrap_or_default();
     if document.version < PEERS_VERSION {
-        // What is replicated stays so when the program becomes a newer one.
+        // A peer of an older version retains its permission to replicate file systems after an
+        // upgrade.
         document.peers.iter_mut().for_each(|peer| peer.files = true);
         document.version = PEERS_VERSION;
     }
@@ -220,7 +221,8 @@ fn set(
     )))
 }
 
-/// Refuses to have what is encrypted at or below `dataset` stored where its key is not needed.
+/// Refuses a destination that would store the encrypted datasets at or below `dataset` without
+/// encryption.
 pub fn refuse_encrypted(context: &Context<'_>, dataset: &VolumeName) -> Result<(), Failure> {
     let keys = crate::encrypted_datasets(context.pool)?;
     let is_meant = |name: &str| {
@@ -234,11 +236,11 @@ pub fn refuse_encrypted(context: &Context<'_>, dataset: &VolumeName) -> Result<(
         return Ok(());
     };
     let message = format!(
-        "{} is encrypted, and would be sent decrypted: the receiver stores it as it stores others",
+        "{} is encrypted, and would be sent decrypted: the receiver stores it like any unencrypted dataset",
         first.dataset
     );
     Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
-        "set it with --raw, so that it stays encrypted and the receiver needs no key; or with --decrypt if that is what you want",
+        "set it with --raw, so that it stays encrypted and the receiver needs no key; or with --decrypt if you intend that",
     ))
 }
 
@@ -277,7 +279,7 @@ pub fn state_of(context: &Context<'_>, dataset: &VolumeName) -> ReplicateState {
     found.ok().flatten().unwrap_or_default()
 }
 
-/// Keeps how it went.
+/// Stores the result of a run.
 pub fn keep_state(
     context: &Context<'_>,
     dataset: &VolumeName,
@@ -286,7 +288,7 @@ pub fn keep_state(
     store(context, dataset.as_str(), REPLICATE_STATE_PROPERTY, state)
 }
 
-/// Everything that is replicated. A document that cannot be read is left out: `health` reports it.
+/// Returns all replicated datasets. Unreadable documents are left out: `health` reports them.
 pub fn replicated(context: &Context<'_>) -> Result<Vec<(VolumeName, ReplicateDocument)>, Failure> {
     let all = context.all()?;
     let mut found = Vec::new();

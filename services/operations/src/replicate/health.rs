@@ -1,5 +1,5 @@
-//! Whether replication goes as its rules say: from the documents alone, so that a server reports it while the pool, the other side
-//! or a run does not answer. Pure: the caller has the documents and the clock.
+//! Evaluates the replication rules from the stored documents alone, so that a server reports their state even while the
+//! pool, the peer or a run is not responding. Pure: the caller supplies the documents and the clock.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use super::documents::load;
 use crate::documents::All;
 use crate::events::News;
 
-/// A copy is late when it is older than twice the pause between two runs, and this on top: a run takes time, too.
+/// A copy is late if it is older than two intervals plus this time, which allows for the duration of a run.
 const LATE_GRACE_S: u64 = 300;
 /// Clocks of two heads of a pool may differ by so much.
 pub const CLOCK_SLACK_S: u64 = 60;
-/// Rules with an advice of their own; the others are counted.
+/// Maximum number of rules with separate advice; the rest is counted.
 const ADVICE_MAX: usize = 3;
 
 /// How each rule goes at `now`, in order of the datasets.
@@ -57,12 +57,13 @@ fn glance(all: &All, name: &str, now: u64) -> Option<ReplicationGlance> {
     })
 }
 
-/// Seconds since the moment whose contents have arrived; none if none have, or if that moment is still to come by this clock.
+/// Returns the age in seconds of the last replicated state. Returns none if there is none, or if its timestamp is in
+/// the future by this clock.
 pub fn lag_s(state: &ReplicateState, now: u64) -> Option<u64> {
     age_s(state.succeeded_unix_s, now).filter(|_| state.succeeded_unix_s > 0)
 }
 
-/// Seconds since `then`; none of what is still to come.
+/// Returns the seconds since `then`, or none for a time in the future.
 pub fn age_s(then: u64, now: u64) -> Option<u64> {
     (then <= now.saturating_add(CLOCK_SLACK_S)).then(|| now.saturating_sub(then))
 }
@@ -78,13 +79,13 @@ fn trouble(
     if age_s(state.succeeded_unix_s, now).is_none() {
         return Some(ReplicationTrouble::ClockAhead);
     }
-    // What was set up by an older program does not say since when it should have arrived.
+    // The state of a rule that was created by an older version has no start time.
     let since = state.succeeded_unix_s.max(state.since_unix_s);
     let is_late = since > 0 && is_late(document.every_s?, now.saturating_sub(since));
     is_late.then_some(ReplicationTrouble::Late)
 }
 
-/// Whether what is due every `every_s` seconds is late after `lag_s`.
+/// Returns whether a copy that is due every `every_s` seconds is late after `lag_s`.
 pub fn is_late(every_s: u64, lag_s: u64) -> bool {
     lag_s > every_s.saturating_mul(2).saturating_add(LATE_GRACE_S)
 }
@@ -100,7 +101,7 @@ fn why(
     let contents = match (state.succeeded_unix_s, age_s(state.succeeded_unix_s, now)) {
         (0, _) => "nothing of it is there yet".to_owned(),
         (then, None) => format!(
-            "its copy says that it is of {}, which is to come",
+            "its copy is dated {}, which is in the future",
             utc(then)
         ),
         (then, Some(_)) => format!("its copy has the contents of {}", utc(then)),
@@ -127,7 +128,7 @@ fn what(glance: &ReplicationGlance) -> (&'static str, String) {
     let run = format!("bulkhead replicate run {}", glance.dataset);
     match glance.trouble {
         Some(ReplicationTrouble::Unreadable) => (
-            "set its replication again with `bulkhead replicate set`; what there is is shown by",
+            "set its replication again with `bulkhead replicate set`; the rules are shown by",
             list,
         ),
         Some(ReplicationTrouble::ClockAhead) => {
@@ -138,12 +139,12 @@ fn what(glance: &ReplicationGlance) -> (&'static str, String) {
             run,
         ),
         Some(ReplicationTrouble::Late) | None => {
-            ("find out what holds it up: how far it is is shown by", list)
+            ("find the cause of the delay: the progress is shown by", list)
         }
     }
 }
 
-/// Adds to `status` how the rules go, and what to do about those that do not go well.
+/// Adds the states of the rules to `status`, and advice for those with problems.
 pub fn add_to(status: &mut PoolStatus, glances: Vec<ReplicationGlance>) {
     status.replication = glances;
     let bad = status.replication.iter().filter(|one| one.why.is_some());
@@ -162,12 +163,12 @@ pub fn add_to(status: &mut PoolStatus, glances: Vec<ReplicationGlance>) {
     status.advice.extend(advice);
 }
 
-/// What was reported of each rule, so that it is reported once.
+/// The last reported trouble of each rule, so that each trouble is reported once.
 #[derive(Debug, Default)]
 pub struct Memory(BTreeMap<VolumeName, ReplicationTrouble>);
 
 impl Memory {
-    /// What became worse or better since the last look.
+    /// Returns the changes since the last call.
     pub fn look(&mut self, glances: &[ReplicationGlance]) -> Vec<News> {
         let mut news = Vec::new();
         let mut known = BTreeMap::new();
@@ -303,7 +304,7 @@ mod tests {
         assert!(memory.look(&[]).is_empty());
     }
 
-    /// A document of a newer program.
+    /// A document of a newer version.
     #[test]
     fn a_rule_that_cannot_be_read_is_trouble_too() {
         let own = [(

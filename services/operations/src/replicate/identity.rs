@@ -1,5 +1,5 @@
-//! Who a pool is to other pools: a certificate that it made itself, known by its fingerprint. Both
-//! sides of a connection show theirs, and each lets in only those that it was told of.
+//! The identity of a pool towards other pools: a self-signed certificate, known by its fingerprint.
+//! Both sides of a connection present theirs, and each accepts only configured peers.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use zeroize::Zeroizing;
 
 /// A certificate (DER) and its private key (PKCS #8).
 pub struct NewKey {
-    /// What others see.
+    /// The public part.
     pub certificate: Vec<u8>,
-    /// What nobody else sees.
+    /// The private part.
     pub key: Zeroizing<Vec<u8>>,
 }
 
 /// A pool's key.
 pub struct Identity {
     own: certificates::Identity,
-    /// What others know it by.
+    /// The fingerprint that peers are configured with.
     pub fingerprint: Fingerprint,
 }
 
@@ -37,7 +37,7 @@ impl Identity {
         })
     }
 
-    /// What was made, or kept.
+    /// Creates the identity from a new or a stored key.
     pub fn of(made: NewKey) -> Self {
         let own = certificates::Identity::new(made.certificate, made.key.to_vec());
         Self {
@@ -51,14 +51,14 @@ impl Identity {
         self.own.client(pinned(peer)?)
     }
 
-    /// TLS for pools with these certificates, and nobody else.
+    /// Returns the TLS configuration of a server that accepts only these certificates.
     pub fn server(&self, peers: Vec<Fingerprint>) -> Result<Arc<ServerConfig>, Error> {
         self.own
             .server(peers.iter().map(pinned).collect::<Result<_, _>>()?)
     }
 }
 
-/// What a certificate is known by.
+/// Returns the fingerprint of a certificate.
 pub fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     named(certificates::Fingerprint::of(certificate))
 }
