@@ -1,5 +1,5 @@
-//! The clones that exist only while a snapshot is rescued. Each is written down in the pool before
-//! it is made, so that whoever opens the pool next removes what a killed program left.
+//! Temporary clones for the rescue of a snapshot. Each clone is recorded in the pool before it is
+//! created, so that the next process that opens the pool removes the clones of a killed one.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use units::{SnapshotName, VolumeName};
 use super::documents::Documents;
 use super::{Context, failures};
 
-/// What the properties of the root dataset that name temporary clones begin with.
+/// Prefix of the root dataset's properties that record temporary clones.
 const MARK_PREFIX: &str = "bulkhead:rescue:";
 
-/// What is written down of a temporary clone.
+/// The record of a temporary clone.
 #[derive(Serialize, Deserialize)]
 struct Mark {
     version: u32,
     /// The clone; nothing else of that name is ever removed.
     clone: VolumeName,
-    /// What it was made of.
+    /// The snapshot it was created from.
     snapshot: SnapshotName,
 }
 
-/// Makes a clone of `snapshot` whose name ends with `hex`.
+/// Creates a clone of `snapshot` with a name that ends with `hex`.
 pub fn make(
     context: &Context<'_>,
     snapshot: &SnapshotName,
@@ -57,7 +57,7 @@ fn set_mark(
     context.edit(&context.root(), vec![(format!("{MARK_PREFIX}{hex}"), mark)])
 }
 
-/// Destroys a temporary clone. What cannot be destroyed now is by who opens the pool next.
+/// Destroys a temporary clone. If that fails, the next process that opens the pool destroys it.
 pub fn remove(context: &Context<'_>, clone: &VolumeName) {
     let removed = match context.pool.destroy_dataset(clone, Depth::Recursive) {
         Err(error) if error.kind != DatasetErrorKind::NotFound => Err(failures::dataset(error)),
@@ -69,7 +69,7 @@ pub fn remove(context: &Context<'_>, clone: &VolumeName) {
     }
 }
 
-/// Removes the clones that a killed program left, all but those that are `in_use`.
+/// Removes the clones of killed processes, except those that are `in_use`.
 pub fn clean_up(context: &Context<'_>, in_use: &BTreeSet<VolumeName>) {
     let marks = match marks(context) {
         Ok(marks) => marks,
@@ -82,10 +82,10 @@ pub fn clean_up(context: &Context<'_>, in_use: &BTreeSet<VolumeName>) {
             .dataset(clone.into())
             .ok()
             .map(|info| info.origin);
-        // Somebody may have promoted it, or put something else in its place.
+        // It might have been promoted or replaced with another dataset.
         let is_ours = origin.is_none_or(|origin| origin.as_deref() == Some(mark.snapshot.as_str()));
         if is_ours {
-            tracing::info!(%clone, "removing what a rescue left");
+            tracing::info!(%clone, "removing a clone of an earlier rescue");
             remove(context, clone);
         } else if let Err(failure) = set_mark(context, clone, None) {
             tracing::warn!(%clone, %failure, "forget the clone of a rescue");

@@ -1,5 +1,5 @@
-//! What those who do the daily work may not change by the way: the properties that a dataset has from the one above it, and our
-//! own, which only their own commands set.
+//! Limits of the operator role: it must not change, as a side effect, the properties that a dataset inherits from its
+//! parent, or Bulkhead's own properties, which only their commands set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +32,8 @@ pub fn refuse_own_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<
     }
 }
 
-/// Refuses to serve a copy that replication made, before it is promoted: its contents change under its clients, and were never seen here
-/// by anybody who could trust them.
+/// Refuses to serve a replicated copy before it is promoted: its contents change under its clients, and no trusted user
+/// of this side has verified them.
 pub fn refuse_to_serve_copies(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
     let shares = |properties: &Properties| {
         let share = properties.get(filesystem::SHARE);
@@ -73,7 +73,7 @@ fn is_share(names: &[String]) -> bool {
 /// Governed properties that mean nothing to a volume.
 const OF_FILES: [&str; 5] = ["aclinherit", "aclmode", "acltype", "sharenfs", "snapdir"];
 
-/// What a dataset has by its place.
+/// The properties that a dataset inherits by its name.
 struct AtPlace {
     name: String,
     kind: DatasetKind,
@@ -124,7 +124,7 @@ impl AtPlace {
         property.map_or_else(|| "off".to_owned(), |property| property.value.to_string())
     }
 
-    /// Whether the dataset keeps its own value wherever it is.
+    /// Returns whether the dataset has a local value, independent of its name.
     fn is_its_own(&self, name: &str) -> bool {
         let source = self.governed.get(name).map(|property| &property.source);
         matches!(
@@ -133,7 +133,7 @@ impl AtPlace {
         )
     }
 
-    /// Refuses if a property that it has by its place, and that `is_meant`, has another value at `place`.
+    /// Refuses if an inherited property that `is_meant` has another value at `place`.
     fn refuse_other(
         &self,
         place: &Self,
@@ -167,7 +167,7 @@ fn at_or_above<'a>(
 
 fn denied(message: String) -> Failure {
     Failure::new(FailureKind::Denied, message)
-        .advise("ask somebody who is admin, or choose a place where that stays as it is")
+        .advise("this needs the role admin, or a parent with the same value")
 }
 
 /// Refuses a clone that would have other governed properties than the dataset of its snapshot, or be replicated where that is not.

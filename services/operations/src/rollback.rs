@@ -1,6 +1,6 @@
-//! Takes a volume back to a snapshot, also while clients use it. Everything that can be refused is
-//! refused before anything is changed; the exchange itself is one transaction group, so that a
-//! crash leaves the old or the new contents.
+//! Rolls a volume back to a snapshot, also while clients use it. All checks precede the first
+//! change. The swap itself is one transaction group, so that after a crash the volume has the old
+//! or the new contents.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ use super::loss::some_of;
 use super::{Context, directory_names, failures, filesystem, replicate, transfer, volume};
 use crate::needs;
 
-/// What a server did to exchange the contents of a volume that it serves.
+/// The effects of a swap of the contents of a served volume.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentsSwapped {
     /// How long clients waited.
     pub pause: Duration,
-    /// iSCSI sessions that were told.
+    /// iSCSI sessions that were notified.
     pub sessions_told: u64,
     /// NBD connections that were closed.
     pub connections_closed: u64,
@@ -66,7 +66,7 @@ pub fn perform(
             volume::reserve_as(context, &name, &before);
         }
     })?;
-    // It is done: what fails from here on is no refusal.
+    // The swap is done: later failures must not be reported as a refusal.
     if let Some(size) = size.filter(|_| !grows) {
         volume::give_back(&name, context.pool.adjust_reservation(&before, size));
     }
@@ -107,8 +107,8 @@ fn exchange(
     Ok(exchanged)
 }
 
-/// Takes a file system back. It is closed meanwhile, and its clients wait: what they have open and the snapshot has not is
-/// stale for them afterwards.
+/// Rolls a file system back. It is closed during the rollback and its clients are blocked. Their open files that do not
+/// exist in the snapshot become stale.
 fn files(
     context: &Context<'_>,
     to: &SnapshotName,
@@ -139,7 +139,7 @@ fn files(
 }
 
 fn take_back(context: &Context<'_>, to: &SnapshotName, newer: &Newer) -> Result<(), Failure> {
-    // A log that waits would otherwise be replayed over the old contents.
+    // A pending intent log would otherwise be replayed over the old contents.
     if let Ok(logs) = context.pool.logs() {
         logs.replay(&to.volume()).map_err(failures::dataset)?;
     }
@@ -175,7 +175,7 @@ fn look(
     Ok((before, all))
 }
 
-/// What is newer than the snapshot that a volume is taken back to, and is in the way.
+/// Newer snapshots and clones that prevent a rollback.
 #[derive(Default)]
 struct Newer {
     /// Oldest first.
@@ -198,7 +198,7 @@ impl Newer {
         marks.map(|mark| mark.name.clone()).collect()
     }
 
-    /// The answer to a dry run.
+    /// Returns the response to a dry run.
     fn preview(self, context: &Context<'_>, to: &SnapshotName) -> Answer {
         let destroyed = self.names();
         let names: Vec<&str> = destroyed.iter().map(String::as_str).collect();
@@ -212,7 +212,7 @@ impl Newer {
             ),
         };
         let message = format!(
-            "nothing was changed; what was written to {} since {to} would be lost{newer}{loses}",
+            "nothing was changed; all writes to {} since {to} would be lost{newer}{loses}",
             to.volume()
         );
         Answer::Done(Done {
@@ -236,7 +236,7 @@ impl Newer {
     }
 }
 
-/// What is newer than `to`.
+/// Returns the snapshots and bookmarks newer than `to`.
 fn newer(
     context: &Context<'_>,
     to: &SnapshotName,
@@ -255,7 +255,7 @@ fn newer(
             FailureKind::Failed,
             format!("the newer snapshot {name} has a name that is not understood"),
         )
-        .advise("destroy it with the program that made it")
+        .advise("destroy it with the software that created it")
     };
     let parsed = newer
         .into_iter()
@@ -311,6 +311,6 @@ fn newer_are_lost(context: &Context<'_>, name: &VolumeName, newer: &Newer) -> Fa
         replicate::loses(context, name, &newer.names())
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(
-        "if that is what you want, add --destroy-newer; a clone of the older one loses nothing",
+        "if you intend that, add --destroy-newer; a clone of the older one loses nothing",
     )
 }

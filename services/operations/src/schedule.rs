@@ -1,5 +1,6 @@
-//! Snapshots on a schedule: which volumes a schedule covers, what is due, and what may go. The
-//! schedules are properties in the pool; the server of the pool performs them.
+//! Scheduled snapshots: the volumes that a schedule covers, the rules that are due, and the
+//! snapshots that expire. Schedules are properties of the pool, and the server of the pool runs
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::UNIX_EPOCH;
@@ -21,9 +22,9 @@ use super::loss::some_of;
 use super::snapshot::replay;
 use super::{Context, failures};
 
-/// What the names of these snapshots begin with; moment and kind of rule follow.
+/// Name prefix of scheduled snapshots; timestamp and kind of rule follow.
 const NAME_PREFIX: &str = "auto-";
-/// A snapshot's property that says who made it. Nothing is removed without it.
+/// The snapshot property that names its creator. Snapshots without it are never removed.
 const MADE_BY_PROPERTY: &str = "bulkhead:made-by";
 const MADE_BY: &str = "schedule";
 
@@ -91,7 +92,7 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
     }))
 }
 
-/// A sentence about the snapshots that a schedule `of` a dataset with this text has destroyed at once, because it keeps fewer.
+/// Describes the snapshots that setting this text on the dataset `of` would destroy at once, because it retains fewer.
 fn too_many(context: &Context<'_>, all: &All, of: &str, text: &str) -> Result<String, Failure> {
     let infos = context
         .pool
@@ -115,7 +116,7 @@ fn too_many(context: &Context<'_>, all: &All, of: &str, text: &str) -> Result<St
     })
 }
 
-/// What is kept by the documents as they were, and too many by what they are to be.
+/// Returns the snapshots that the old documents retain and the new ones do not.
 fn newly_excess(before: &All, after: &All, infos: &[DatasetInfo]) -> Vec<SnapshotName> {
     let made = made_by_volume(infos);
     let of = |all: &All| excess(&schedules(all, infos).0, &made, &[]);
@@ -124,7 +125,7 @@ fn newly_excess(before: &All, after: &All, infos: &[DatasetInfo]) -> Vec<Snapsho
     after.filter(|name| !before.contains(name)).collect()
 }
 
-/// The name of a snapshot that a rule takes at `now_s`.
+/// Returns the name of a snapshot that a rule takes at `now_s`.
 fn name_at(volume: &str, now_s: u64, label: &str) -> Result<SnapshotName, units::NameError> {
     format!("{volume}@{NAME_PREFIX}{}-{label}", compact_utc(now_s)).parse()
 }
@@ -142,7 +143,7 @@ fn without_room(
         .datasets((&Dataset::parse(of)?).into(), Snapshots::Skip);
     let infos = infos.map_err(failures::dataset)?;
     let contents = Contents::of(&infos);
-    // What has a schedule of its own does not obey this one.
+    // A dataset with its own schedule does not follow this one.
     let obeys = |info: &&DatasetInfo| {
         let own = ancestry(&info.name).find(|name| *name == of || own(all, name).is_some());
         contents.has(info) && own == Some(of)
@@ -218,7 +219,7 @@ fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
     (found.into_values().collect(), news)
 }
 
-/// The dataset itself, what it is in, what that is in, and so on to the pool.
+/// Iterates over the dataset itself and its ancestors, up to the pool.
 fn ancestry(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(name), |name| Some(name.rsplit_once('/')?.0))
 }
@@ -237,7 +238,7 @@ struct Made<'a> {
     label: &'a str,
 }
 
-/// Those of each volume, oldest first as the pool counts, whatever the clock said.
+/// Returns the snapshots of each volume, oldest transaction group first, independent of the clock.
 fn made_by_volume(infos: &[DatasetInfo]) -> BTreeMap<&str, Vec<Made<'_>>> {
     let mut by_volume: BTreeMap<&str, Vec<Made<'_>>> = BTreeMap::new();
     for info in infos.iter().filter(|info| info.snapshot) {
@@ -288,36 +289,36 @@ fn list(context: &Context<'_>) -> Result<Answer, Failure> {
     Ok(Answer::Schedules(schedules.into_iter().map(view).collect()))
 }
 
-/// What the performer of schedules remembers from one time to the next.
+/// The state that the schedules retain between runs.
 #[derive(Default)]
 pub struct Memory {
     /// Moments that were seen to without a snapshot, by volume and kind of rule.
     skipped: BTreeMap<(VolumeName, String), u64>,
-    /// What was told and is still so.
+    /// Problems that were reported and persist.
     told: BTreeSet<String>,
 }
 
-/// What came of it.
+/// The outcome of a run.
 pub struct Outcome {
-    /// What a person should know.
+    /// Events to report.
     pub news: Vec<News>,
     /// Snapshots that were taken.
     pub taken: usize,
     /// Snapshots that were removed.
     pub removed: usize,
-    /// Whether something should be tried again soon.
+    /// Whether to retry soon.
     pub has_failed: bool,
 }
 
-/// When something is due next after `now_s`, by these values of [`SCHEDULE_PROPERTY`].
+/// Returns the next due time after `now_s` for these values of [`SCHEDULE_PROPERTY`].
 pub fn next_moment<'a>(texts: impl Iterator<Item = &'a str>, now_s: u64) -> Option<u64> {
     let documents = texts.filter_map(|text| ScheduleDocument::decode(text).ok());
     let rules = documents.flat_map(|document| document.rules);
     rules.map(|rule| rule.when.next(now_s)).min()
 }
 
-/// Takes the snapshots that are due at `now_s`, all at one moment, and removes those that are too
-/// many.
+/// Takes the snapshots that are due at `now_s`, all at the same time, and removes those beyond the
+/// retention.
 pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Outcome, Failure> {
     let all = context.all()?;
     let infos = context
@@ -334,7 +335,7 @@ pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Out
     let excess = excess(&schedules, &made, &taken);
     let (removed, kept) = remove(context, &excess);
     news.extend(kept);
-    // Told once, for as long as it is so.
+    // Reported once, for as long as the problem persists.
     let told: BTreeSet<String> = news.iter().map(|one| one.message.clone()).collect();
     news.retain(|one| !memory.told.contains(&one.message));
     memory.told = told;
@@ -404,7 +405,7 @@ fn wanted(
     (wanted, news)
 }
 
-/// Whether something was written to `volume` since its newest snapshot, after what waits in memory is written once.
+/// Returns whether `volume` was written since its newest snapshot, after a sync of the writes in memory.
 fn has_changed(
     context: &Context<'_>,
     volume: &VolumeName,
@@ -416,7 +417,7 @@ fn has_changed(
     Ok(!is_unchanged(context, volume)?)
 }
 
-/// Whether nothing was written to `volume` since its newest snapshot. What only a log holds
+/// Returns whether `volume` was not written since its newest snapshot. Data in the intent log
 /// counts as written.
 fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Failure> {
     let logs = context.pool.logs();
@@ -430,8 +431,8 @@ fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Fail
     Ok(written == Some(&Value::Number(0)))
 }
 
-/// Takes `names`, all volumes at one moment; where that cannot be, those that can be. Returns what
-/// was taken, and what to tell.
+/// Takes `names`, all volumes at once. If that fails, takes them one by one. Returns the snapshots
+/// taken and the events to report.
 fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, Vec<News>) {
     let (mut taken, mut news) = (Vec::new(), Vec::new());
     for moment in moments(names) {
@@ -451,8 +452,8 @@ fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, 
     (taken, news)
 }
 
-/// Without the snapshot's own name, which is another one at each attempt: what is so for long is
-/// told once.
+/// Leaves out the snapshot's name, which differs at each attempt, so that a persistent problem is
+/// reported once.
 fn missed(name: &SnapshotName, failure: &Failure) -> String {
     let why = failure.message.as_str();
     let why = why
@@ -467,8 +468,8 @@ fn missed(name: &SnapshotName, failure: &Failure) -> String {
     )
 }
 
-/// A moment makes one snapshot of a volume. Where several rules of it are due, the first of every
-/// volume is taken at one moment, then the second.
+/// Groups the names by transaction group, which can hold one snapshot of a volume. If several rules
+/// of a volume are due, the first of every volume is taken at once, then the second.
 fn moments(names: Vec<SnapshotName>) -> Vec<Vec<SnapshotName>> {
     let mut taken: BTreeMap<VolumeName, usize> = BTreeMap::new();
     let mut moments: Vec<Vec<SnapshotName>> = Vec::new();
@@ -517,7 +518,7 @@ fn excess(
     excess
 }
 
-/// Removes what schedules made of `names`. Returns how many are gone, and what to tell.
+/// Removes those of `names` that schedules created. Returns their number and the events to report.
 fn remove(context: &Context<'_>, names: &[SnapshotName]) -> (usize, Vec<News>) {
     let names: Vec<SnapshotName> = names
         .iter()

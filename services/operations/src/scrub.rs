@@ -1,5 +1,5 @@
-//! Scrubs: started, paused, resumed and stopped by hand, and begun by a schedule that the pool
-//! keeps.
+//! Scrubs: started, paused, resumed and stopped by hand, and started by a schedule that is stored
+//! in the pool.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use super::status::{scan, word_of};
 use super::{Context, failures};
 use crate::needs;
 
-/// Pause between two looks at a scan that is waited for.
+/// Polling interval of an active scan.
 const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Looks between two progress reports.
+/// Polls between two progress reports.
 const LOOKS_PER_REPORT: u32 = 5;
 
-/// Looks at a pool that shows no scan until there is none. ZFS shows none for a moment while it begins another
-/// one in the place of the last, such as a resilver of a device that came back.
+/// Polls without a scan after which there is none. ZFS briefly shows none while it replaces a scan with another one,
+/// such as the resilver of a device that is available again.
 const LOOKS_WITHOUT_SCAN_MAX: u32 = 50;
 
-/// So often a scrub that is waited for begins again after a resilver took its place.
+/// Maximum number of restarts of an awaited scrub after a resilver replaced it.
 const RESTARTS_MAX: u32 = 3;
 
-/// Does what is asked of a scrub.
+/// Performs a scrub request.
 pub fn perform(
     context: &Context<'_>,
     action: ScrubAction,
@@ -39,7 +39,7 @@ pub fn perform(
     let name = context.pool.name();
     let (command, what) = match action {
         ScrubAction::Start => (ScrubCommand::Start, "scrubs"),
-        ScrubAction::Resume => (ScrubCommand::Start, "goes on with its scrub"),
+        ScrubAction::Resume => (ScrubCommand::Start, "resumes its scrub"),
         ScrubAction::Pause => (ScrubCommand::Pause, "pauses its scrub"),
         ScrubAction::Stop => (ScrubCommand::Cancel, "stops its scrub"),
     };
@@ -64,7 +64,7 @@ pub fn perform(
     let mut scan = wait_for_scan(context, progress)?;
     let is_resilver = |scan: &ScanView| scan.function == word_of(ScanKind::Resilver);
     let mut restarts = 0;
-    // A device came back meanwhile, and ZFS copies to it first.
+    // A device is available again, and ZFS resilvers it first.
     while is_resilver(&scan) && action == ScrubAction::Start && restarts < RESTARTS_MAX {
         restarts += 1;
         std::thread::sleep(SCAN_LOOK_INTERVAL);
@@ -74,7 +74,7 @@ pub fn perform(
     }
     if is_resilver(&scan) {
         let message = format!(
-            "a device of pool {name} came back, and its resilver took the place of the scrub"
+            "a device of pool {name} is available again, and its resilver replaced the scrub"
         );
         return Err(Failure::new(FailureKind::Busy, message).advise("say it again"));
     }
@@ -84,7 +84,7 @@ pub fn perform(
             scan.errors
         );
         return Err(Failure::new(FailureKind::Failed, message)
-            .advise(format!("`bulkhead pool status {name}` says what to do")));
+            .advise(format!("`bulkhead pool status {name}` shows the recommended action")));
     }
     Ok(Done::changed(format!(
         "{} of pool {name} {}: {} bytes repaired, no errors left",
@@ -92,7 +92,7 @@ pub fn perform(
     )))
 }
 
-/// Waits until no resilver runs: ZFS begins no scrub before.
+/// Waits until no resilver is active: ZFS starts no scrub before.
 fn await_resilver(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     loop {
         let status = context.pool.status().map_err(failures::pool)?;
@@ -118,7 +118,7 @@ fn command_scrub(pool: &dyn Pool, command: ScrubCommand, done: String) -> Result
     }
 }
 
-/// Waits until no scan runs. A pause or the end of the server ends the wait, too.
+/// Waits until no scan is active. A pause or the shutdown of the server ends the wait, too.
 pub fn wait_for_scan(
     context: &Context<'_>,
     progress: &mut dyn FnMut(&str),
@@ -143,7 +143,7 @@ pub fn wait_for_scan(
         }
         if context.hooks.is_ending() {
             let message = format!(
-                "the server ends; the {} goes on at its next start",
+                "the server is stopping; the {} resumes at its next start",
                 view.function
             );
             return Err(Failure::new(FailureKind::Unavailable, message));
@@ -201,15 +201,15 @@ pub fn next_moment(all: &All, root: &str, now_s: u64) -> Option<u64> {
     document(all, root).map(|document| document.when.next(now_s))
 }
 
-/// What is remembered from one time to the next.
+/// State that is retained between runs.
 #[derive(Default)]
 pub struct Memory {
     begun_s: Option<u64>,
     is_told: bool,
 }
 
-/// Begins the scrub that is due at `now_s`, unless a scan is under way: then later, which is the
-/// second value. A scrub that somebody paused stays paused.
+/// Starts the scrub that is due at `now_s`, unless a scan is active: then it is postponed to the
+/// second return value. A scrub that an administrator paused stays paused.
 pub fn obey(
     context: &Context<'_>,
     memory: &mut Memory,
@@ -230,7 +230,7 @@ pub fn obey(
     }
     if scrub.as_ref().is_some_and(is_under_way) {
         let is_told = std::mem::replace(&mut memory.is_told, true);
-        let message = "the scheduled scrub waits until the present scan has ended";
+        let message = "the scheduled scrub is postponed until the active scan has finished";
         let news = (!is_told).then(|| News::of_pool("scan", message, false));
         return Ok((news, true));
     }

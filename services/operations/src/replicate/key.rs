@@ -1,5 +1,5 @@
-//! The pool's key as its root dataset keeps it: the certificate for everybody to see, the private
-//! key sealed.
+//! The pool's replication key, stored in its root dataset: the certificate in the clear, the
+//! private key sealed.
 
 use control::answer::Done;
 use control::replication::{Fingerprint, KeyDocument, REPLICATION_KEY_PROPERTY};
@@ -21,7 +21,7 @@ type Edit = (String, Option<String>);
 fn broken() -> Failure {
     let message = "the pool's key for replication cannot be read";
     Failure::new(FailureKind::Failed, message)
-        .advise("`bulkhead replicate rotate-key` makes another one")
+        .advise("`bulkhead replicate rotate-key` creates a new key")
 }
 
 fn document(documents: &dyn Documents) -> Result<Option<KeyDocument>, Failure> {
@@ -41,8 +41,8 @@ fn opened(document: &KeyDocument, ring: &Ring) -> Result<NewKey, Failure> {
             .map_err(|error| {
                 let message = format!("the pool's key for replication cannot be read: {error}");
                 Failure::new(FailureKind::Unavailable, message).advise(
-                "bring the key from the machine that has it (see \"Keys of secrets\" in the guide \
-                 about recovery), or make another key: `bulkhead replicate rotate-key`",
+                "copy the key from the host that has it (see \"Keys of secrets\" in the guide \
+                 about recovery), or create a new key: `bulkhead replicate rotate-key`",
             )
             })?,
         (None, Some(plain)) => Zeroizing::new(units::hex::decode(plain).ok_or_else(broken)?),
@@ -63,7 +63,7 @@ fn sealed(documents: &dyn Documents, made: &NewKey) -> Result<Edit, Failure> {
     Ok((REPLICATION_KEY_PROPERTY.to_owned(), Some(text)))
 }
 
-/// Who the pool is; made now if it was nobody.
+/// Returns the identity of the pool. Creates it on first use.
 pub fn identity(context: &Context<'_>) -> Result<Identity, Failure> {
     match document(context)? {
         Some(document) => Ok(Identity::of(opened(&document, &context.ring()?)?)),
@@ -78,7 +78,7 @@ fn renew(context: &Context<'_>) -> Result<Identity, Failure> {
     Ok(Identity::of(made))
 }
 
-/// What others know the pool by; none if it has no key.
+/// Returns the fingerprint of the pool, or none if it has no key.
 pub fn known_by(context: &Context<'_>) -> Result<Option<Fingerprint>, Failure> {
     let Some(document) = document(context)? else {
         return Ok(None);
@@ -87,7 +87,7 @@ pub fn known_by(context: &Context<'_>) -> Result<Option<Fingerprint>, Failure> {
     Ok(Some(fingerprint(&CertificateDer::from(certificate))))
 }
 
-/// Makes another key. The others know the pool by the old one until they are told.
+/// Replaces the key. Peers know the old fingerprint until they are configured with the new one.
 pub fn rotate(context: &Context<'_>) -> Result<Answer, Failure> {
     let fingerprint = renew(context)?.fingerprint;
     let pool = context.pool.name();
@@ -107,8 +107,8 @@ pub fn rotate(context: &Context<'_>) -> Result<Answer, Failure> {
     Ok(Done::changed(message))
 }
 
-/// The edit that seals the pool's key, if it stands in the clear or was sealed with another key,
-/// and whether it was in the clear.
+/// Returns the edit that seals the pool's key, if it is in the clear or was sealed with another
+/// key, and whether it was in the clear.
 pub fn seal_key(documents: &dyn Documents) -> Result<Option<(Edit, bool)>, Failure> {
     let Ok(Some(document)) = document(documents) else {
         return Ok(None);
@@ -122,7 +122,7 @@ pub fn seal_key(documents: &dyn Documents) -> Result<Option<(Edit, bool)>, Failu
     if !was_plain && is_current(&ring) {
         return Ok(None);
     }
-    // What cannot be opened stays as it is.
+    // A key that cannot be opened stays unchanged.
     let Ok(key) = opened(&document, &ring) else {
         return Ok(None);
     };

@@ -1,13 +1,11 @@
 //! Replication: volumes and file systems of this pool are sent to another appliance's, from time to time, over TLS.
 //!
-//! What is replicated, and who may replicate into the pool, stands in the pool's properties, so
-//! that it goes on with whichever head serves the pool. `documents` reads and writes those;
-//! `key` keeps the pool's key, `identity` uses it and checks the peer's; `wire` is what the two sides say to
-//! each other; `sender` and `receiver` are the two sides, `retention` is what the receiver keeps,
-//! `places` are its connections; `service` runs both in a pool server;
-//! `bases` are the snapshots and bookmarks that the next run begins at; `under_way` is the run of the moment; `health` says whether all of it goes as it should; `copies` are the volumes that came from elsewhere,
-//! `originals` is what the sender has of them still, `choice` decides which of them a promotion is about, and `promote` makes them take
-//! the place of their originals.
+//! Replication rules and accepted peers are stored in the pool's properties, so that they move with the pool to the
+//! head that serves it. `documents` reads and writes those; `key` stores the pool's key, `identity` uses it and checks
+//! the peer's; `wire` is the protocol; `sender` and `receiver` are the two sides, `retention` decides which snapshots
+//! the receiver retains, `places` limits its connections; `service` runs both in a pool server; `bases` are the
+//! snapshots and bookmarks of incremental runs; `under_way` is the active run; `health` evaluates the state of all
+//! rules.
 
 mod bases;
 mod choice;
@@ -44,7 +42,7 @@ use crate::documents::Documents;
 /// How a file system's original is shared: the rule of `sharenfs` that holds for it. Never a property of the original itself.
 const SHARE_PROPERTY: &str = "bulkhead:share";
 
-/// Whether a snapshot is called as those are that replication makes, finds again and destroys.
+/// Returns whether the name follows the pattern of snapshots that replication creates and destroys.
 pub fn is_own(name: &SnapshotName) -> bool {
     name.tag().starts_with(sender::TAG_PREFIX)
 }
@@ -58,11 +56,12 @@ pub fn refuse_own_name(name: &SnapshotName) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Busy, message).advise("choose another name"))
 }
 
-/// The volumes that another pool's replication fills: after a snapshot of this side's own it could not go on.
+/// Returns the volumes that another pool replicates into this one. A local snapshot of one would break its next
+/// incremental stream.
 pub fn copies(context: &Context<'_>) -> Result<BTreeSet<VolumeName>, Failure> {
     let mut filled = BTreeSet::new();
     for replica in promote::replicas(context, &context.root())? {
-        // Others were received once, by hand, and are volumes like any.
+        // Volumes that were received once, by hand, are ordinary volumes.
         if bases::newest_arrived(context, &replica.name)?.is_some() {
             filled.insert(replica.name);
         }
@@ -70,7 +69,7 @@ pub fn copies(context: &Context<'_>) -> Result<BTreeSet<VolumeName>, Failure> {
     Ok(filled)
 }
 
-/// Seconds since 1970, for what is kept in the pool.
+/// Seconds since 1970, for timestamps that are stored in the pool.
 fn now_unix_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

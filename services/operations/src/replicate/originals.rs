@@ -1,5 +1,5 @@
-//! What the sender has of the originals still. Each run lists its volumes, so that the receiver can tell a copy whose original was
-//! renamed or destroyed from one that is just older than the others.
+//! The originals that still exist at the sender. Each run lists its volumes, so that the receiver can tell a copy whose
+//! original was renamed or destroyed from one that is just older than the rest.
 
 use control::Failure;
 use control::calendar::utc;
@@ -18,7 +18,8 @@ use crate::Context;
 use crate::documents::{Documents, Edits};
 use crate::transfer::SOURCE_PREFIX;
 
-/// What the sender says of a volume, with the rule that sends it. No sender sets the properties that are the receiver's.
+/// Adds the rule that sends the volume to the properties from the sender. A sender cannot set the receiver's own
+/// properties.
 pub fn with_rule(
     said: &[(String, String)],
     peer: &Fingerprint,
@@ -74,7 +75,7 @@ fn late_one(replica: &Replica, now: u64) -> Option<ReplicationGlance> {
     })
 }
 
-/// Marks the copies of a rule whose originals it does not replicate any more, and no others.
+/// Marks the copies of a rule whose originals are no longer replicated, and only those.
 pub fn listed(
     context: &Context<'_>,
     peer: &Fingerprint,

@@ -1,6 +1,5 @@
-//! Places of connections that want to replicate into the pool. Who has not shown who it is has a place among
-//! few, for a short time, and makes room for whoever comes next; who has, has places of its own, which nobody
-//! else can take.
+//! Connection slots of the receiver. Unauthenticated connections share a few slots for a short time, and the oldest is
+//! closed for a new one. Authenticated pools have slots of their own, which no other client can occupy.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
@@ -8,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use control::replication::Fingerprint;
 
-/// Connections that have not shown who they are.
+/// Maximum number of unauthenticated connections.
 pub const STRANGERS_MAX: usize = 32;
 /// Such connections from one network: an address of IPv4, a /64 of IPv6.
 pub const STRANGERS_PER_NETWORK_MAX: usize = 8;
@@ -23,7 +22,7 @@ pub fn connections() -> MutexGuard<'static, Places<TcpStream>> {
     CONNECTIONS.lock().expect("no holder panics")
 }
 
-/// Who holds a place.
+/// The holder of a slot.
 #[derive(Clone, PartialEq, Eq)]
 enum Holder {
     Stranger(IpAddr),
@@ -44,7 +43,8 @@ impl<C> Places<C> {
         }
     }
 
-    /// A place for a connection from `address`, and the connection that has to end for it.
+    /// Assigns a slot to a connection from `address`. Returns the connection that must be closed
+    /// for it.
     pub fn admit(&mut self, connection: C, address: IpAddr) -> (u64, Option<C>) {
         let own = Holder::Stranger(network(address));
         let is_stranger = |holder: &Holder| matches!(holder, Holder::Stranger(_));
@@ -56,8 +56,8 @@ impl<C> Places<C> {
         (self.next, ended)
     }
 
-    /// Whose the connection of this place is; the connection of the same pool that has to end for it.
-    /// Fails if the place was given to another one meanwhile.
+    /// Moves the connection in this slot to its authenticated pool. Returns the connection of the same pool that must
+    /// be closed for it. Fails if the slot was reassigned concurrently.
     pub fn identify(&mut self, number: u64, peer: &Fingerprint) -> Result<Option<C>, Lost> {
         let own = Holder::Peer(peer.clone());
         let (_, connection) = self.held.remove(&number).ok_or(Lost)?;
@@ -85,7 +85,7 @@ impl<C> Places<C> {
         self.held.values().map(|(_, connection)| connection)
     }
 
-    /// Takes the place that was held longest among `most`, if all of those are held.
+    /// Frees the slot that was held longest, if all `most` slots are occupied.
     fn make_room(&mut self, most: usize, is_one: impl Fn(&Holder) -> bool) -> Option<C> {
         let mut ours = self.held.iter().filter(|(_, (holder, _))| is_one(holder));
         let oldest = *ours.next()?.0;
@@ -96,7 +96,7 @@ impl<C> Places<C> {
     }
 }
 
-/// The place was given to another connection.
+/// The slot was reassigned to another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost;
 
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(ended.count(), 100 - STRANGERS_PER_NETWORK_MAX);
     }
 
-    /// However many strangers come and whatever other pools do, the place of a pool is its own.
+    /// The slots of a pool are its own, regardless of unauthenticated connections and other pools.
     #[test]
     fn who_has_shown_who_it_is_makes_room_for_itself_only() {
         let mut places = Places::new();

@@ -1,6 +1,5 @@
-//! Copies that take the place of their originals, because the site of those is lost: they get the
-//! identities and the exports that the originals had, all of them in one transaction group, and
-//! take nothing more from there.
+//! Promotes copies after the loss of the original site: they get the identities and exports of the
+//! originals, all in one transaction group, and refuse further streams from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +24,7 @@ use crate::needs;
 use crate::transfer::SOURCE_PREFIX;
 use crate::{Context, filesystem};
 
-/// A copy that replication made, and what its original said of itself.
+/// A replicated copy, and the properties of its original.
 pub(super) struct Replica {
     pub(super) name: VolumeName,
     /// The original's own properties, by the names that they had there.
@@ -33,7 +32,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// A copy of which the original says that, by the names that the properties have there.
+    /// Creates a replica from properties with the names that they have at the original.
     pub(super) fn new(name: VolumeName, original: Own) -> Self {
         Self { name, original }
     }
@@ -44,7 +43,7 @@ impl Replica {
         serde_json::from_str(text).ok()
     }
 
-    /// Who the original is to its initiators.
+    /// Returns the identity of the original towards its initiators.
     pub(super) fn identity(&self) -> Option<Identity> {
         let text = self.original.get(IDENTITY_PROPERTY)?;
         Identity::decode(IDENTITY_PROPERTY, text).ok()
@@ -60,19 +59,20 @@ impl Replica {
         self.original.contains_key(SHARE_PROPERTY)
     }
 
-    /// How the original file system was shared. What a sender says is understood, or has no effect.
+    /// Returns how the original file system was shared. An invalid value from the sender has no
+    /// effect.
     fn share(&self) -> Option<&String> {
         let share = self.original.get(SHARE_PROPERTY);
         share.filter(|text| matches!(Share::parse(text), Ok(Some(_))))
     }
 }
 
-/// What will be changed, and what is to be told of it.
+/// The edits of a promotion, and the facts to report about it.
 struct Plan {
     edits: Vec<(String, Edits)>,
     /// Where the copies will be found.
     exports: Vec<String>,
-    /// Targets that will be made, with who may use them.
+    /// Targets to create, with their access rules.
     targets: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub fn perform(
             false if !left_out.is_empty() => {
                 let message = format!("nothing is promoted{left_out}");
                 Err(Failure::new(FailureKind::NeedsConfirmation, message)
-                    .advise("name one of them to promote it: its original was renamed or destroyed before the others were lost"))
+                    .advise("name one of them to promote it: its original was renamed or destroyed before the rest was lost"))
             }
             false => Err(Failure::not_found(format!(
                 "neither {dataset} nor anything below it is a copy that replication made"
@@ -125,7 +125,7 @@ pub fn perform(
     if !unreserved.is_empty() {
         let commands = unreserved.join("; ");
         text.push_str(&format!(
-            "; not set aside as for the originals, for lack of space, which makes a full pool an error of their \
+            "; without the reservations of the originals, for lack of space, so that a full pool causes an error of their \
              clients: {commands}"
         ));
     }
@@ -185,8 +185,9 @@ fn share(context: &Context<'_>, replica: &Replica) -> Result<(), Failure> {
     set.map_err(crate::dataset_failure)
 }
 
-/// Sets aside for the copy what was set aside for its original; else the command that would. This
-/// comes before the copy is promoted: after a kill in between, the next attempt does both.
+/// Reserves the space for the copy that was reserved for its original. Returns the command to do so
+/// if that fails. This is done before the promotion: after a crash in between, the next attempt
+/// does both.
 fn reserve(context: &Context<'_>, replica: &Replica) -> Result<(), String> {
     let said = replica.original.get(RESERVED_PROPERTY);
     let said = said.and_then(|text| serde_json::from_str::<ReservedDocument>(text).ok());
@@ -224,7 +225,7 @@ fn reserve(context: &Context<'_>, replica: &Replica) -> Result<(), String> {
     })
 }
 
-/// The moments whose contents the copies have.
+/// Describes the timestamps of the states that the copies hold.
 fn age(context: &Context<'_>, replicas: &[Replica]) -> Result<String, Failure> {
     let mut moments: BTreeSet<u64> = BTreeSet::new();
     for replica in replicas {
@@ -234,11 +235,11 @@ fn age(context: &Context<'_>, replicas: &[Replica]) -> Result<String, Failure> {
     Ok(match (text(moments.first()), text(moments.last())) {
         (Some(first), Some(last)) if first != last => format!("contents of {first} to {last}"),
         (Some(one), Some(_)) => format!("contents of {one}"),
-        _ => "contents of an unknown moment".to_owned(),
+        _ => "contents of unknown age".to_owned(),
     })
 }
 
-/// What the copy was told of its original's exports and identity.
+/// Parses the exports and the identity of the original that the copy has stored.
 fn facts_of(replica: &Replica) -> VolumeFacts {
     let value = |property: &str| replica.original.get(property).map(String::as_str);
     VolumeFacts::read(
@@ -248,7 +249,7 @@ fn facts_of(replica: &Replica) -> VolumeFacts {
     )
 }
 
-/// Where the copy would be served; nothing if what it was told cannot be read.
+/// Returns the exports that would serve the copy. Empty if its stored document cannot be read.
 pub(super) fn places_of(replica: &Replica) -> Vec<String> {
     let document = facts_of(replica).export.and_then(Result::ok);
     let places = document.as_ref().map(VolumeDocument::places);
@@ -260,7 +261,7 @@ pub(super) fn places_of(replica: &Replica) -> Vec<String> {
         .collect()
 }
 
-/// Decides everything before anything is changed.
+/// Plans all edits before any change.
 fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, Failure> {
     let mut plan = Plan {
         edits: Vec::new(),
@@ -308,7 +309,7 @@ fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, F
     Ok(plan)
 }
 
-/// The target as it was there; without one that was sent along, only this machine may use it.
+/// Returns the target of the original. Without a replicated one, only this host has access.
 fn target_of(replica: &Replica, name: &IscsiName) -> TargetDocument {
     let property = target_property(name);
     let sent = replica.original.get(&property);
@@ -316,7 +317,7 @@ fn target_of(replica: &Replica, name: &IscsiName) -> TargetDocument {
     sent.unwrap_or_default()
 }
 
-/// What the copy was told of its original holds from now on, and is no hearsay any more.
+/// Makes the stored properties of the original those of the volume itself.
 fn edits(replica: &Replica, now: u64) -> Edits {
     let promoted = PromotedDocument {
         version: 1,
@@ -374,11 +375,11 @@ fn refuse_collisions(root: &str, all: &All, edits: &[(String, Edits)]) -> Result
     }
 }
 
-/// Ends a stream that is just coming, and forgets the part of one that was cut.
+/// Aborts an active receive, and discards the partial state of an interrupted one.
 fn forget_what_comes(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     if receiver::interrupt(name) {
         let message = format!("a stream into {name} was just coming, and is ended");
-        return Err(Failure::new(FailureKind::Busy, message).advise("ask again in a moment"));
+        return Err(Failure::new(FailureKind::Busy, message).advise("try again shortly"));
     }
     let left = needs(context.pool.receiving())?.interrupted(name);
     if left.map_err(crate::transfer::failure)?.is_some() {
@@ -395,7 +396,7 @@ fn unconfirmed(replicas: &[Replica], plan: &Plan, age: &str, left_out: &str) -> 
         false => plan.exports.join(" "),
     };
     let message = format!(
-        "{count} volume(s) and file system(s) with {age} would take the place of their originals: {places}{left_out}"
+        "{count} volume(s) and file system(s) with {age} would replace their originals: {places}{left_out}"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(
         "two machines that serve the same disk destroy its data: if the originals are served \
@@ -416,7 +417,7 @@ fn told(
     }
     if !targets.is_empty() {
         text.push_str(&format!(
-            "; made {}: `bulkhead target allow` lets others use them, `bulkhead target chap` asks for secrets, \
+            "; made {}: `bulkhead target allow` gives initiators access to them, `bulkhead target chap` requires secrets, \
              which never leave their pool",
             targets.join(", ")
         ));

@@ -33,7 +33,7 @@ const MESSAGES_MAX: usize = 100_000;
 
 /// Longest wait for an older stream into the same volume to end, after its connection is closed.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
-/// What is read, and thrown away, of a stream that is not wanted, so that its sender hears why.
+/// Bytes that are read and discarded of a refused stream, so that its sender can read the reason.
 const UNWANTED_BYTES_MAX: usize = 64 << 20;
 /// Longest silence while it is.
 const UNWANTED_SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -54,7 +54,8 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Ends an older stream into `volume`: its sender was killed or cut off, and has come again.
+/// Terminates an older stream into `volume`: its sender was killed or disconnected, and has
+/// reconnected.
 fn settle(volume: &VolumeName) -> Result<MutexGuard<'static, Receivings>, Failure> {
     let receiving = RECEIVING.lock().expect("no holder panics");
     if let Some(older) = receiving.get(volume) {
@@ -65,7 +66,7 @@ fn settle(volume: &VolumeName) -> Result<MutexGuard<'static, Receivings>, Failur
     let (receiving, outcome) = waited.expect("no holder panics");
     if outcome.timed_out() {
         let message = format!("an older stream into {volume} does not end");
-        return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+        return Err(Failure::new(FailureKind::Busy, message).advise("try again shortly"));
     }
     Ok(receiving)
 }
@@ -78,7 +79,7 @@ pub fn is_receiving(volume: &VolumeName) -> bool {
     receiving.contains_key(volume)
 }
 
-/// Ends a stream into `volume`, and does not wait for that; whether there was one.
+/// Interrupts a stream into `volume` without waiting for its end. Returns whether there was one.
 pub fn interrupt(volume: &VolumeName) -> bool {
     let receiving = RECEIVING.lock().expect("no holder panics");
     let stream = receiving.get(volume);
@@ -88,7 +89,7 @@ pub fn interrupt(volume: &VolumeName) -> bool {
     stream.is_some()
 }
 
-/// Serves the connection of place `number` to its end.
+/// Serves the connection in slot `number` until it is closed.
 pub fn serve(context: &Context<'_>, stream: TcpStream, number: u64) -> Result<(), Failure> {
     let io = |error: std::io::Error| {
         Failure::new(
@@ -105,12 +106,13 @@ pub fn serve(context: &Context<'_>, stream: TcpStream, number: u64) -> Result<()
             "no certificate was shown",
         ));
     };
-    // Whoever is revoked from now on is ended by that; who was before finds no rule any more.
+    // A later revocation closes this connection through its slot. After an earlier one, its rule is
+    // no longer found.
     match places::connections().identify(number, &peer) {
         Ok(Some(older)) => drop(older.shutdown(Shutdown::Both)),
         Ok(None) => {}
         Err(places::Lost) => {
-            let message = "too many connections came meanwhile";
+            let message = "too many concurrent connections";
             return Err(Failure::new(FailureKind::Busy, message));
         }
     }
@@ -146,7 +148,7 @@ fn agree(context: &Context<'_>, stream: TcpStream) -> Result<Tls, Failure> {
     Ok(tls)
 }
 
-/// What is accepted of the pool with this certificate now.
+/// Returns the current rules for the pool with this certificate.
 fn rules_of(context: &Context<'_>, peer: &Fingerprint) -> Result<Vec<Peer>, Failure> {
     let accepted = documents::peers(context)?.peers.into_iter();
     Ok(accepted.filter(|rule| rule.fingerprint == *peer).collect())
@@ -181,15 +183,15 @@ fn converse(context: &Context<'_>, tls: &mut Tls, peer: &Fingerprint) -> Result<
     Ok(())
 }
 
-/// Ends what a pool that is not accepted any more has under way.
+/// Closes all connections of a pool that is no longer accepted.
 pub fn end_all_of(peer: &Fingerprint) {
     for stream in places::connections().of(peer) {
         let _ = stream.shutdown(Shutdown::Both);
     }
 }
 
-/// The rest of a stream that is not wanted. Closing at once would take the answer away from its
-/// sender.
+/// Reads and discards the rest of a refused stream. Closing at once would reset the connection
+/// before the sender has read the response.
 fn throw_away(tls: &mut Tls) {
     let _ = tls.sock.shutdown(Shutdown::Write);
     let _ = tls.sock.set_read_timeout(Some(UNWANTED_SILENCE_MAX));
@@ -211,7 +213,7 @@ pub(super) fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> 
         FailureKind::Denied,
         format!("replication into {volume} is not accepted"),
     )
-    .advise("`bulkhead replicate accept` says below which dataset it is"))
+    .advise("`bulkhead replicate accept` sets the dataset that it is below"))
 }
 
 /// Whether file systems are taken into `volume`, and not volumes only.
@@ -220,7 +222,7 @@ fn may_send_files(may: &[Peer], volume: &VolumeName) -> bool {
     rules.any(|peer| peer.files)
 }
 
-/// What has arrived of `volume`.
+/// Returns the state of the copy `volume`.
 fn about(
     context: &Context<'_>,
     version: u32,
@@ -279,8 +281,8 @@ fn own_snapshot(offer: &Offer) -> Result<SnapshotName, Failure> {
     })
 }
 
-/// What a sender may say of a volume: our own documents, which have no effect here. ZFS's properties would
-/// have one: how long its data is kept, whether it is durable, what it takes of the pool.
+/// Returns the properties that a sender can set on a volume: Bulkhead documents, which have no effect here. ZFS
+/// properties would have one: on retention, durability and space.
 fn documents_of(said: &[(String, String)]) -> Result<&[(String, String)], Failure> {
     let mut names = said.iter().map(|(name, _)| name);
     match names.find(|name| !name.starts_with(PROPERTY_PREFIX)) {
@@ -290,7 +292,7 @@ fn documents_of(said: &[(String, String)]) -> Result<&[(String, String)], Failur
             format!("a sender may not set property {name} here"),
         )
         .advise(
-            "use the same version of bulkhead on both sides; if it is, see who has the sender",
+            "use the same version of bulkhead on both sides; if it is, check who controls the sender",
         )),
     }
 }
@@ -311,14 +313,14 @@ fn receive(
     settle(&offer.volume)?.insert(offer.volume.clone(), own);
     let _claim = Claim(&offer.volume);
     {
-        // Whoever promotes it sees the claim, or is seen here.
+        // A promotion either sees this claim or is visible here.
         let _alone = context.hooks.alone();
         refuse_promoted(context, &offer.volume)?;
     }
     let left = needs(context.pool.receiving())?.interrupted(&offer.volume);
     let left = left.map_err(crate::transfer::failure)?;
     if left.is_some() && !offer.resumes {
-        // The sender lacks what it was a part of.
+        // The sender has no longer the snapshot or base of the partial stream.
         let forgotten = needs(context.pool.receiving())?.abort_receive(&offer.volume);
         forgotten.map_err(crate::transfer::failure)?;
     }
@@ -331,7 +333,8 @@ fn receive(
     };
     let only_volumes = !may_send_files(may, &offer.volume);
     let received = crate::transfer::receive_from(context, &request, only_volumes, tls)?;
-    // Before anything that the sender could have fail: what is not noted it can give any day.
+    // Stored before anything that the sender could make fail: without it, the sender could claim
+    // any day.
     if let Err(failure) = retention::arrived(context, &snapshot) {
         tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
     }
@@ -365,7 +368,8 @@ mod tests {
         }
     }
 
-    /// A sender that was broken into would have the copies lie once they take the original's place.
+    /// A compromised sender could otherwise set properties that take effect when its copies are
+    /// promoted.
     #[test]
     fn a_sender_sets_no_property_that_has_an_effect_here() {
         let said = |name: &str| vec![(name.to_owned(), "value".to_owned())];

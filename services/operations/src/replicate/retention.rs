@@ -1,6 +1,6 @@
-//! What a receiver keeps of a volume, whatever its sender asks for. A sender that was broken into must not be
-//! able to destroy the copies: neither by asking for few, nor by sending so many that the good ones fall out.
-//! What decides is the day on which a snapshot arrived, by the receiver's clock, which no sender can fake.
+//! The retention of a receiver, independent of the sender's requests. A compromised sender must not be able to destroy
+//! the copies: neither by a low count, nor by sending so many snapshots that the good ones expire. The decision uses
+//! the day of arrival by the receiver's clock, which a sender cannot fake.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::Context;
 
 const DAY_S: u64 = 24 * 3600;
 
-/// The most that any rule of `peers` keeps.
+/// Returns the maximum retention of the rules of `peers`.
 pub fn of(peers: &[Peer], volume: &VolumeName) -> Retention {
     let rules = peers
         .iter()
@@ -36,7 +36,7 @@ pub fn arrived(context: &Context<'_>, snapshot: &SnapshotName) -> Result<(), Fai
     done.map_err(crate::dataset_failure)
 }
 
-/// Destroys the oldest snapshots of replication that nobody wants to be kept.
+/// Destroys the oldest replicated snapshots beyond the retention.
 pub fn prune(
     context: &Context<'_>,
     volume: &VolumeName,
@@ -66,7 +66,7 @@ pub fn prune(
 enum Arrival {
     /// As this side noted.
     Noted(u64),
-    /// Nobody noted it: its name says when it was taken, and its sender made the name.
+    /// The arrival was not recorded. The timestamp is from the name, which the sender chose.
     Claimed(u64),
 }
 
@@ -77,7 +77,7 @@ fn arrival_of(context: &Context<'_>, name: &str) -> Result<Arrival, Failure> {
     let all = context.pool.dataset_properties((&name).into());
     let mut all = all.map_err(crate::dataset_failure)?;
     let noted = all.remove(ARRIVED_PROPERTY);
-    // What the volume has says nothing of its snapshots.
+    // Snapshots do not inherit the volume's properties here.
     let noted = noted.filter(|found| found.source == PropertySource::Local);
     let noted = noted.and_then(|found| found.value.to_string().parse().ok());
     let taken = name.tag().strip_prefix(TAG_PREFIX).unwrap_or_default();
@@ -118,7 +118,7 @@ mod tests {
 
     const LEAST: Retention = Retention { newest: 3, days: 4 };
 
-    /// The days of what is left.
+    /// Returns the remaining days.
     fn left(days: &[u64], wanted: u32, least: Retention) -> Vec<u64> {
         let gone = expendable(days, wanted, least);
         let kept = (0..days.len()).filter(|index| !gone.contains(index));
@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(left(&days, 100, LEAST), days);
     }
 
-    /// Whoever has the sender pushes a thousand in a day: those of the days before stay.
+    /// A compromised sender sends a thousand snapshots in one day: the snapshots of earlier days
+    /// remain.
     #[test]
     fn no_flood_of_snapshots_pushes_out_those_of_the_days_before() {
         let mut days = vec![10, 11, 12];
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(days, [10, 11, 12, 13, 13, 13, 13]);
     }
 
-    /// Whoever has the sender keeps the arrivals from being noted, and gives each a day of its own in its name.
+    /// A compromised sender prevents the arrivals from being recorded, and claims a different day in each name.
     #[test]
     fn days_that_only_a_sender_claims_push_out_no_day_that_was_noted() {
         use Arrival::{Claimed, Noted};
@@ -159,12 +160,12 @@ mod tests {
             let days = days_of(&arrivals);
             assert_eq!(left(&days, 1, LEAST)[..4], [10, 17, 24, 31], "{claims:?}");
         }
-        // What came before arrivals were noted has no other day than its name says.
+        // For snapshots from before arrivals were recorded, the day in the name is the only one.
         let older = [Claimed(at(1)), Claimed(at(2)), Noted(at(9))];
         assert_eq!(days_of(&older), [1, 2, 9]);
     }
 
-    /// Nothing arrives for a year: what is there is not old because of that.
+    /// Nothing arrives for a year: existing snapshots do not expire because of that.
     #[test]
     fn days_without_an_arrival_do_not_count() {
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The side that sends: takes a snapshot of everything that is replicated together, asks what has
-//! arrived, and sends what has not.
+//! The sending side: takes a snapshot of all replicated volumes at once, queries the state of the
+//! copies, and sends the differences.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -30,24 +30,24 @@ use crate::needs;
 use crate::stream::Meter;
 use crate::{Context, filesystem};
 
-/// What begins the names of snapshots that replication makes; seconds since 1970 follow.
+/// Name prefix of the snapshots that replication creates; seconds since 1970 follow.
 pub const TAG_PREFIX: &str = "repl-";
-/// What is given to TLS at once.
+/// Bytes per write to TLS.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Interrupted streams that one run may have to complete before it gets to its own snapshot.
 const RESUMES_MAX: usize = 4;
-/// Connections in a row that may break off before the run ends.
+/// Consecutive broken connections after which the run ends.
 const BROKEN_MAX: usize = 3;
 /// Volumes that the failure of a run names.
 const FAILURES_NAMED_MAX: usize = 3;
-/// What is kept of a failure.
+/// Maximum length of a stored failure.
 const FAILURE_CHARS_MAX: usize = 1_500;
 /// Tags that are further ahead of the clock are nobody's next.
 const AHEAD_SECONDS_MAX: u64 = 366 * 24 * 3600;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// Replicates `dataset` now, and keeps how that went; bytes sent.
+/// Replicates `dataset` now, and stores the result. Returns the bytes sent.
 pub fn run(
     context: &Context<'_>,
     dataset: &VolumeName,
@@ -82,7 +82,7 @@ pub fn run(
         },
     };
     let _alone = context.hooks.alone();
-    // One that was removed meanwhile has no state any more.
+    // A rule that was removed concurrently has no state any more.
     if documents::document_of(context, dataset)?.is_some() {
         if let Err(failure) = documents::keep_state(context, dataset, &state) {
             tracing::warn!(%dataset, %failure, "how the replication went is not kept");
@@ -100,7 +100,7 @@ fn shortened(message: &str) -> String {
     }
 }
 
-/// What a run sent, and what of it did not work.
+/// The bytes that a run sent, and its failures.
 #[derive(Default)]
 struct Run {
     bytes: u64,
@@ -149,7 +149,7 @@ impl Run {
     }
 }
 
-/// Replicates each volume. One that fails does not hold up the others.
+/// Replicates each volume. A failure of one does not affect the rest.
 fn run_once(
     context: &Context<'_>,
     dataset: &VolumeName,
@@ -196,7 +196,7 @@ fn run_once(
     if takes_lists {
         let listed = listed(context, dataset, document, &volumes)?;
         if let Err(failure) = session.list(listed) {
-            // The copies are what counts: the next run lists them again.
+            // The copies have priority: the next run sends the list again.
             tracing::warn!(%dataset, %failure, "the receiver does not know which volumes there are");
             session.reset(&failure);
         }
@@ -204,7 +204,7 @@ fn run_once(
     let tag = free_tag(context, dataset, began, &tags)?;
     let mut ways = take_snapshots(context, asked, document, &tag, &mut run)?;
     for volume in received {
-        // What arrives here goes on as it arrived: a snapshot of this side's own would be in the way of the next.
+        // A received volume is forwarded as it arrived: a local snapshot would prevent the next incremental receive.
         match bases::newest_arrived(context, volume)? {
             Some(info) => ways.push((volume.clone(), parse(&info.name)?)),
             None => {
@@ -251,7 +251,7 @@ fn into_of(
     into.map_err(|error: units::NameError| Failure::usage(error.to_string()))
 }
 
-/// What the rule replicates, by the names that it has there.
+/// Returns the volumes of the rule, by their names in it.
 fn listed(
     context: &Context<'_>,
     dataset: &VolumeName,
@@ -275,7 +275,7 @@ fn listed(
     })
 }
 
-/// Refuses a receiver whose engine receives none of our streams.
+/// Refuses a receiver whose engine does not support any stream format of ours.
 fn refuse_other_formats(context: &Context<'_>, present: &Present) -> Result<(), Failure> {
     let format = needs(context.pool.sending())?.format();
     if present.formats.is_empty() || present.formats.iter().any(|one| one == format) {
@@ -289,7 +289,7 @@ fn refuse_other_formats(context: &Context<'_>, present: &Present) -> Result<(), 
         .advise("replicate to a pool of the same engine"))
 }
 
-/// Refuses to make a first copy of an encrypted volume that is not encrypted, unless the rule says so.
+/// Refuses to create an unencrypted first copy of an encrypted volume, unless the rule permits it.
 fn refuse_decryption(
     context: &Context<'_>,
     document: &ReplicateDocument,
@@ -302,9 +302,9 @@ fn refuse_decryption(
     documents::refuse_encrypted(context, volume)
 }
 
-/// The name of this run's snapshots: its second, or one after the newest that there is on either side. The receiver may keep
-/// names that are free again here, and a run that follows another within a second must not take that one's
-/// snapshots for its own: what was written since would be missing. `there`: what the receiver has.
+/// Returns the name of this run's snapshots: the current second, or one after the newest on either side. The receiver
+/// might retain names that are free again here. A run within a second of another must not mistake that run's snapshots
+/// for its own, because later writes would be missing. `there`: the snapshots of the receiver.
 fn free_tag(
     context: &Context<'_>,
     dataset: &VolumeName,
@@ -337,8 +337,9 @@ fn parse(name: &str) -> Result<SnapshotName, Failure> {
     parsed.map_err(|error: units::NameError| Failure::usage(error.to_string()))
 }
 
-/// The volume or file system, and those below the dataset. A file system that is not shared only holds what is below it, unless it
-/// was shared and replicated before: then its copy goes on, and learns that it is not shared any more.
+/// Returns the volume or file system, and those below the dataset. An unshared file system usually only contains other
+/// datasets and is skipped, unless it was shared and replicated before: then replication continues, and its copy is
+/// marked as unshared.
 pub fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<VolumeName>, Failure> {
     let all = context.pool.datasets(dataset.into(), Snapshots::Include);
     let all = all.map_err(crate::dataset_failure)?;
@@ -363,7 +364,8 @@ pub fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<Vol
     }
 }
 
-/// All at one moment, with what only their logs hold. Those of which no snapshot can be taken are left out.
+/// Takes all snapshots at the same time, including the data of replayed intent logs. Volumes of which no snapshot can
+/// be taken are left out.
 fn take_snapshots(
     context: &Context<'_>,
     volumes: Vec<VolumeName>,
@@ -391,7 +393,7 @@ fn take_snapshots(
     Ok(ways)
 }
 
-/// The space that is set aside for the volume: no stream says so.
+/// Returns the space reserved for the volume, which is not part of the stream.
 fn reserved(info: &DatasetInfo) -> Option<(String, String)> {
     let document = ReservedDocument {
         version: 1,
@@ -442,7 +444,7 @@ fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, F
     Err(unreachable(last))
 }
 
-/// The connection to the receiver, which ends it after each failure.
+/// The connection to the receiver, which closes it after each failure.
 struct Session<'a> {
     context: &'a Context<'a>,
     document: &'a ReplicateDocument,
@@ -489,13 +491,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// After a failure with one volume the receiver has ended the connection: the next volume gets another one.
+    /// The receiver has closed the connection after the failure of one volume: the next volume uses a new one.
     fn reset(&mut self, failure: &Failure) {
         self.tls = None;
         self.last = Some(failure.clone());
     }
 
-    /// What the receiver has of a volume.
+    /// Queries the state of the receiver's copy of a volume.
     fn ask(&mut self, into: &VolumeName) -> Result<Present, Failure> {
         let about = FromSender::About {
             version: wire::VERSION,
@@ -505,7 +507,7 @@ impl<'a> Session<'a> {
         match self.hear()? {
             FromReceiver::Present(present) => Ok(present),
             FromReceiver::Failed(failure) => Err(self.theirs(failure)),
-            FromReceiver::Done { .. } => Err(Failure::usage("the receiver makes no sense")),
+            FromReceiver::Done { .. } => Err(Failure::usage("the receiver sent an unexpected message")),
         }
     }
 
@@ -515,7 +517,7 @@ impl<'a> Session<'a> {
         match self.hear()? {
             FromReceiver::Done { .. } => Ok(()),
             FromReceiver::Failed(failure) => Err(self.theirs(failure)),
-            FromReceiver::Present(_) => Err(Failure::usage("the receiver makes no sense")),
+            FromReceiver::Present(_) => Err(Failure::usage("the receiver sent an unexpected message")),
         }
     }
 
@@ -539,7 +541,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A receiver that does not know this pool says so after the handshake.
+    /// A receiver that does not accept this pool reports so after the handshake.
     fn broken(&mut self, failure: Failure) -> Failure {
         self.broken += 1;
         let message = format!("talk to {}: {}", self.document.to, failure.message);
@@ -564,7 +566,7 @@ struct One<'a> {
     volume: &'a VolumeName,
     into: VolumeName,
     snapshot: SnapshotName,
-    /// It came from elsewhere, and what it has is not this side's to destroy.
+    /// The volume was itself received, so its received snapshots must not be destroyed here.
     is_copy: bool,
 }
 
@@ -593,7 +595,8 @@ impl One<'_> {
             let (spec, before) = self.next(&present, &own)?;
             match self.send(session, &spec, before, progress) {
                 Ok(sent) => *bytes += sent,
-                // What was interrupted may not be wanted any more: then it is sent from its beginning.
+                // The receiver might refuse the rest of an interrupted stream. Then the stream is sent from its
+                // beginning.
                 Err(failure)
                     if spec.resume.is_some() && failure.kind != FailureKind::Unreachable =>
                 {
@@ -608,7 +611,7 @@ impl One<'_> {
         Err(Failure::new(FailureKind::Failed, message))
     }
 
-    /// What to send next: the rest of what was interrupted, or what has changed.
+    /// Returns the next stream to send: the rest of an interrupted one, or the changes.
     fn next(&self, present: &Present, own: &[DatasetInfo]) -> Result<(SendSpec, u64), Failure> {
         if let Some(resumed) = self.resumed(present, own) {
             return Ok(resumed);
@@ -619,7 +622,7 @@ impl One<'_> {
             .find(|info| present.guids.contains(&info.guid));
         let mark = self.bookmark(present)?;
         let base = match (common, mark) {
-            // What the receiver has last is what it can go on from.
+            // The newest common state is the base of the next stream.
             (Some(info), Some(mark)) if mark.creation_txg > info.creation_txg => {
                 Base::parse(self.volume, &mark.name).ok()
             }
@@ -646,8 +649,8 @@ impl One<'_> {
         Ok((spec, 0))
     }
 
-    /// The rest of an interrupted stream of ours. One that cannot go on, because its snapshot or the base of it is gone, and one
-    /// that was sent by hand is forgotten by the receiver when another stream comes.
+    /// Returns the rest of an interrupted stream of this side. The receiver discards an interrupted stream that cannot
+    /// be resumed, because its snapshot or base is gone, or that was sent by hand, when a new stream arrives.
     fn resumed(&self, present: &Present, own: &[DatasetInfo]) -> Option<(SendSpec, u64)> {
         let sending = self.context.pool.sending().ok()?;
         let token = sending.parse_token(present.token.as_ref()?).ok()?;
@@ -657,7 +660,7 @@ impl One<'_> {
         match sending.resumed_send(&token) {
             Ok(spec) => Some((spec, token.bytes)),
             Err(error) => {
-                tracing::debug!(volume = %self.volume, %error, "an interrupted stream cannot go on");
+                tracing::debug!(volume = %self.volume, %error, "an interrupted stream cannot be resumed");
                 None
             }
         }
@@ -702,7 +705,7 @@ impl One<'_> {
             let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, metered);
             let sent = sending.send(spec, &mut buffered);
             let flushed = buffered.flush();
-            // What is left in a buffer whose stream has failed shall not be tried again.
+            // Dropping the writer would flush its buffer into the failed stream.
             let _ = buffered.into_parts();
             sent.map_err(|error| (error.kind == TransferErrorKind::Sink, error.into()))
                 .and_then(|bytes| {
@@ -714,7 +717,7 @@ impl One<'_> {
         let sent: Result<u64, (bool, anyhow::Error)> = sent;
         match sent {
             Ok(_) => {}
-            // The receiver may have said why it does not listen any more.
+            // The receiver might have sent the reason before it closed the connection.
             Err((true, error)) => {
                 return match wire::hear(session.tls()?) {
                     Ok(Some(FromReceiver::Failed(failure))) => Err(session.theirs(failure)),
@@ -734,13 +737,13 @@ impl One<'_> {
         match session.hear()? {
             FromReceiver::Done { bytes } => Ok(bytes),
             FromReceiver::Failed(failure) => Err(session.theirs(failure)),
-            FromReceiver::Present(_) => Err(Failure::usage("the receiver makes no sense")),
+            FromReceiver::Present(_) => Err(Failure::usage("the receiver sent an unexpected message")),
         }
     }
 
-    /// What the volume says of its exports and of who it is, and who may use its targets. Secrets
-    /// stay here: where they would be asked for, nobody may use the target there until somebody
-    /// says so.
+    /// Returns the volume's export and identity documents, and the access rules of its targets.
+    /// Secrets are never sent. A target that requires them is closed at the receiver until an
+    /// administrator opens it.
     fn properties(&self) -> Result<Vec<(String, String)>, Failure> {
         let all = self.context.all()?;
         let own = all.own(self.volume.as_str()).into_iter().flatten();
@@ -776,7 +779,7 @@ impl One<'_> {
         Ok(found)
     }
 
-    /// How the file system is shared: no stream says so.
+    /// Returns the share property of the file system, which is not part of the stream.
     fn share(&self, info: &DatasetInfo) -> Result<Option<(String, String)>, Failure> {
         if info.volume.is_some() {
             return Ok(None);
@@ -787,7 +790,7 @@ impl One<'_> {
     }
 }
 
-/// Whether the receiver says something, which in the middle of a stream can only be a failure.
+/// Returns whether the receiver has sent a message, which within a stream can only be a failure.
 fn is_readable(socket: &TcpStream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut watched = [PollFd::new(socket, PollFlags::IN)];
@@ -795,7 +798,7 @@ fn is_readable(socket: &TcpStream) -> bool {
     poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Counts what goes out, and stops when the pool is let go of.
+/// Counts the bytes sent, and stops when the pool is released.
 struct Metered<'a> {
     to: &'a mut Tls,
     meter: Meter<'a>,

@@ -1,4 +1,5 @@
-//! Replication in a pool server: listens for others, if it was told where, and runs what is due.
+//! Replication in a pool server: accepts connections, if an address is configured, and runs the
+//! rules that are due.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,19 +11,19 @@ use control::replication::{ReplicateDocument, ReplicateState};
 use super::{documents, now_unix_s, places, receiver, sender};
 use crate::Context;
 
-/// Connections that the system keeps until they are looked at.
+/// Connections in the kernel's accept queue.
 const BACKLOG: i32 = 64;
-/// Connections with a thread. One that made room for another ends as soon as it looks, but while the pool
-/// hangs it does not look.
+/// Maximum number of connection threads. A connection that was replaced ends at its next check, but while the pool
+/// hangs it does not reach one.
 const THREADS_MAX: usize = 256;
-/// Pause between two looks at what is due.
+/// Interval between two checks for due rules.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause after a failure, in seconds; shorter if runs are more frequent.
 const RETRY_SECONDS_MAX: u64 = 60;
 
-/// Gives the pool to whoever has something to do with it; nothing once it is let go of.
+/// Gives callers access to the pool; none once it is released.
 pub trait Access: Send + Sync {
-    /// Calls `work` with the pool, which is not closed meanwhile.
+    /// Calls `work` with the pool, which stays open until `work` returns.
     fn with(&self, work: &mut dyn FnMut(&Context<'_>));
 }
 
@@ -43,7 +44,7 @@ struct State {
 }
 
 impl Service {
-    /// Starts to run what is due, and to listen if there is an address.
+    /// Starts to run due rules, and to listen if there is an address.
     pub fn start(access: Arc<dyn Access>, listen: Option<SocketAddr>) -> std::io::Result<Self> {
         let listener = listen.map(listener).transpose()?;
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -63,7 +64,7 @@ impl Service {
         Ok(Self { state, address })
     }
 
-    /// Ends connections; what was on its way goes on when both sides run again.
+    /// Closes all connections. Interrupted streams are resumed when both sides run again.
     pub fn stop(&self) {
         self.state.stopped.store(true, Ordering::Release);
         self.state.wake.notify_all();
@@ -94,24 +95,24 @@ impl State {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// A place among the connections. An older one that has not shown who it is may have to end for it.
+    /// Acquires a connection slot. An older unauthenticated connection might be closed for it.
     fn admit(&self, stream: &TcpStream, from: SocketAddr) -> std::io::Result<Option<u64>> {
         let own = stream.try_clone()?;
         let mut connections = places::connections();
-        // Whoever stops ends all that are there.
+        // `stop` closes all connections that exist then.
         if self.is_stopped() {
             return Ok(None);
         }
         let (number, ended) = connections.admit(own, from.ip());
         if let Some(ended) = ended {
-            tracing::debug!(%from, "replication: an older connection makes room");
+            tracing::debug!(%from, "replication: an older connection is closed for a new one");
             let _ = ended.shutdown(Shutdown::Both);
         }
         Ok(Some(number))
     }
 }
 
-/// A connection's place and thread, until it is dropped.
+/// A connection's slot and thread, released on drop.
 struct Place {
     state: Arc<State>,
     number: u64,
@@ -207,7 +208,7 @@ fn run_due(state: &State, context: &Context<'_>) {
     }
 }
 
-/// Whether it is time. A clock that was set back makes it time at once.
+/// Returns whether the rule is due. After the clock was set back it is due at once.
 fn is_due(document: &ReplicateDocument, state: &ReplicateState, now: u64) -> bool {
     let Some(every) = document.every_s else {
         return false;
@@ -227,7 +228,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A pool of which every look waits.
+    /// A pool of which every access blocks.
     #[derive(Default)]
     struct Hangs {
         waiting: AtomicUsize,
@@ -255,7 +256,7 @@ mod tests {
         let mut last = all.last().expect("one");
         last.set_read_timeout(Some(PATIENCE)).expect("set");
         assert_eq!(last.read(&mut [0]).expect("ended at once"), 0);
-        // Beside them the thread of what is due.
+        // In addition there is the thread for due rules.
         assert!(pool.waiting.load(Ordering::Acquire) <= THREADS_MAX + 1);
         *pool.is_over.lock().expect("no panic") = true;
         pool.over.notify_all();

@@ -1,5 +1,5 @@
-//! The replication that runs now: one at a time, since two would only take turns on the wire.
-//! Whoever asks for another is told which it is and how far.
+//! The active replication run. There is one at a time, because two would share the same link. A
+//! second request is refused with the name and progress of the active run.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use units::VolumeName;
 
 static UNDER_WAY: Mutex<Option<UnderWay>> = Mutex::new(None);
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Clone, Debug)]
 pub struct UnderWay {
-    /// What was asked for.
+    /// The dataset of the request.
     pub dataset: VolumeName,
     began: Instant,
     /// The volume on its way, its number from 1, and how many there are.
     volume: Option<(VolumeName, usize, usize)>,
-    /// As the meter says it; empty at the beginning of a volume.
+    /// The text of the meter; empty at the beginning of a volume.
     progress: String,
 }
 

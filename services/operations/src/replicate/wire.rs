@@ -1,5 +1,5 @@
-//! What the two sides of replication say to each other, inside TLS: frames of JSON, as on the
-//! control socket, and ZFS's own streams between them (`docs/formats/replication.md`).
+//! The replication protocol, inside TLS: frames of JSON, as on the control socket, and ZFS send
+//! streams between them (`docs/formats/replication.md`).
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,27 +12,27 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use units::VolumeName;
 
-/// Version of what is said.
+/// Version of the protocol.
 pub const VERSION: u32 = 1;
 /// Longest silence of the other side.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Longest time until a connection stands, and as much for its TLS.
+/// Time-out for the TCP connection, and the same for its TLS handshake.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// The sender's part.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromSender {
-    /// What has arrived of this volume?
+    /// Queries the state of this volume at the receiver.
     About {
         /// [`VERSION`].
         version: u32,
         /// The volume at the receiver.
         volume: VolumeName,
     },
-    /// A stream follows this frame at once, and ends by itself.
+    /// A stream follows this frame at once. It contains its own end mark.
     Stream(Offer),
-    /// What the sender replicates in this run. Only for a receiver whose [`Present::takes_lists`] is true.
+    /// The volumes of this run. Only for a receiver whose [`Present::takes_lists`] is true.
     List(List),
 }
 
@@ -50,7 +50,7 @@ pub struct List {
 pub struct Listed {
     /// The name at the receiver.
     pub volume: VolumeName,
-    /// Who it is to its initiators, if it has been shown to one.
+    /// The volume's identity, if an initiator has seen one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
 }
@@ -62,16 +62,16 @@ pub struct Offer {
     pub volume: VolumeName,
     /// The snapshot, without the volume.
     pub tag: String,
-    /// What the volume says of itself at the sender: kept there, without effect.
+    /// The volume's properties at the sender: stored here, without effect.
     pub properties: Vec<(String, String)>,
     /// Snapshots of replication to keep.
     pub keep: u32,
-    /// The stream goes on where one was interrupted.
+    /// The stream resumes an interrupted one.
     pub resumes: bool,
-    /// The dataset of the sender that has the rule; absent in what an older sender sends.
+    /// The dataset of the sender that has the rule; not sent by older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<VolumeName>,
-    /// Seconds between two runs; none: only when asked for.
+    /// Seconds between two runs; none: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u64>,
 }
@@ -80,28 +80,28 @@ pub struct Offer {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromReceiver {
-    /// What has arrived.
+    /// The state of the copy.
     Present(Present),
     /// The stream has arrived, and is on the disks.
     Done {
         /// Its bytes.
         bytes: u64,
     },
-    /// It did not work. The connection ends.
+    /// The request failed. The connection is closed.
     Failed(Failure),
 }
 
-/// What has arrived of a volume.
+/// The state of a copy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Present {
     /// GUIDs of its snapshots.
     pub guids: Vec<u64>,
-    /// Numbers of the names of those that are called as replication calls them: another one may not have the same name.
+    /// Numbers in the names of replicated snapshots, which a new snapshot must not reuse.
     #[serde(default)]
     pub tags: Vec<u64>,
-    /// Where an interrupted stream goes on.
+    /// Resume token of an interrupted stream.
     pub token: Option<String>,
-    /// The receiver takes a [`List`].
+    /// The receiver accepts a [`List`].
     #[serde(default)]
     pub takes_lists: bool,
     /// The formats of streams that the receiver's engine receives; empty in the response of an older receiver.
@@ -113,8 +113,7 @@ pub struct Present {
 pub trait Connection: Read + Write {}
 impl<T: Read + Write> Connection for T {}
 
-/// A connection of which everything has to have come and gone until a moment, however many pieces it
-/// comes in.
+/// A connection with one deadline for all its reads and writes, regardless of the number of pieces.
 pub struct Until<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
@@ -130,7 +129,7 @@ impl<'a> Until<'a> {
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         match left.is_zero() {
-            true => Err(io::Error::new(io::ErrorKind::TimedOut, "it takes too long")),
+            true => Err(io::Error::new(io::ErrorKind::TimedOut, "the deadline has passed")),
             false => Ok(Some(left)),
         }
     }
@@ -161,13 +160,13 @@ pub fn bound(stream: &TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(SILENCE_MAX))
 }
 
-/// Says something.
+/// Sends a message.
 pub fn say(to: &mut dyn Connection, what: &impl Serialize) -> Result<(), Failure> {
     let mut to = to;
     frame::send(&mut to, what).map_err(|error| broken(&error))
 }
 
-/// Hears something; nothing if the other side has ended the connection.
+/// Receives a message, or none if the peer has closed the connection.
 pub fn hear<T: DeserializeOwned>(from: &mut dyn Connection) -> Result<Option<T>, Failure> {
     let mut from = from;
     match frame::receive(&mut from) {
