@@ -187,6 +187,10 @@ mod tests {
         set_mutual(&mut users, &known, "t", &secret("another secret")).expect("set");
         assert!(set(&mut users, &known, "bob", &secret("another secret"), &[]).is_err());
         clear(&mut users, Some("ann"));
-        assert_eq!(users, ChapUsers::default(), "no user without an initiator to authenticate");
+        assert_eq!(
+            users,
+            ChapUsers::default(),
+            "a mutual user needs an initiator"
+        );
     }
 }

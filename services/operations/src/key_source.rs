@@ -33,7 +33,9 @@ const COMPLAINT_WAIT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// No prompt is possible here.
-    #[error("it is entered at a prompt: `bulkhead volume key load` with --prompt or --key-stdin loads it")]
+    #[error(
+        "it is entered at a prompt: `bulkhead volume key load` with --prompt or --key-stdin loads it"
+    )]
     Prompt,
     /// The file cannot be read.
     #[error("{}: {why}", path.display())]

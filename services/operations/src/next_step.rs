@@ -167,13 +167,9 @@ fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
             .by(format!("bulkhead pool scrub {name} --wait")),
         ),
         (_, "paused") if !is_lost => Some(
-            Advice::new(
-                Severity::Info,
-                "resume the scrub",
-                "the scrub is paused",
-            )
-            .by(format!("bulkhead pool scrub {name} --resume"))
-            .offering(Button::ResumeScrub),
+            Advice::new(Severity::Info, "resume the scrub", "the scrub is paused")
+                .by(format!("bulkhead pool scrub {name} --resume"))
+                .offering(Button::ResumeScrub),
         ),
         _ => None,
     }
@@ -264,7 +260,8 @@ fn damage_step(pool: &PoolStatus) -> Option<Advice> {
     let lost: u64 = of_it.iter().map(|one| one.length).sum();
     // Data that could not be read while devices were missing might be intact on them.
     if !was_found_by_scrub(pool) {
-        let what = "scrub before anything is restored: data that is intact on any device is repaired";
+        let what =
+            "scrub before anything is restored: data that is intact on any device is repaired";
         let why = format!("{volume}{more} has {lost} bytes that could not be read or written");
         let step = Advice::new(Severity::Error, what, why);
         return Some(

@@ -327,7 +327,7 @@ fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failu
         return Err(
             Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
                 "add {present} (write the group type before the devices); a spare is added by \
-                 `pool add {} spare DEVICE`; if that is what you want, add --mismatched",
+                 `pool add {} spare DEVICE`; if you intend that, add --mismatched",
                 status.name
             )),
         );

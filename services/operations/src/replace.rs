@@ -256,8 +256,7 @@ fn hindrance(pool: &PoolStatus, view: &ReplacementView) -> Option<String> {
             pool.name, pool.name
         )),
         (Some(_), None) => Some(
-            "no unused disk of this host is large enough: put one in, or name another"
-                .to_owned(),
+            "no unused disk of this host is large enough: put one in, or name another".to_owned(),
         ),
         _ => None,
     }

@@ -310,7 +310,6 @@ fn newer_are_lost(context: &Context<'_>, name: &VolumeName, newer: &Newer) -> Fa
         some_of(&lost),
         replicate::loses(context, name, &newer.names())
     );
-    Failure::new(FailureKind::NeedsConfirmation, message).advise(
-        "if you intend that, add --destroy-newer; a clone of the older one loses nothing",
-    )
+    Failure::new(FailureKind::NeedsConfirmation, message)
+        .advise("if you intend that, add --destroy-newer; a clone of the older one loses nothing")
 }

@@ -83,8 +83,9 @@ pub fn perform(
             "the scrub of pool {name} found {} blocks that cannot be repaired",
             scan.errors
         );
-        return Err(Failure::new(FailureKind::Failed, message)
-            .advise(format!("`bulkhead pool status {name}` shows the recommended action")));
+        return Err(Failure::new(FailureKind::Failed, message).advise(format!(
+            "`bulkhead pool status {name}` shows the recommended action"
+        )));
     }
     Ok(Done::changed(format!(
         "{} of pool {name} {}: {} bytes repaired, no errors left",

@@ -1,5 +1,5 @@
-//! Seals the secrets that a pool keeps, so that whoever reads its devices, its history or its
-//! properties reads none: with a key that the heads share, or one of this machine.
+//! Seals the secrets that a pool stores, so that a reader of its devices, history or properties
+//! cannot use them. The key is shared by the heads, or belongs to this host.
 //!
 //! The bytes are written down in `docs/formats/exports.md`.
 
@@ -16,32 +16,32 @@ use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// The first word of whatever is sealed as this file says.
+/// The first word of a sealed text in the format of this file.
 const FORM: &str = "1";
-/// What the sealing key is made for.
+/// HKDF label of the sealing key.
 const LABEL: &[u8] = b"bulkhead secrets 1";
-/// What the name of a key is made for.
+/// HKDF label of a key's identifier.
 const ID_LABEL: &[u8] = b"bulkhead secrets key id 1";
 /// Bytes of a key's name.
 const ID_BYTES: usize = 4;
-/// Bytes of a key that this machine makes.
+/// Bytes of a key that this host generates.
 const OWN_KEY_BYTES: usize = 32;
-/// The most keys that are tried, beside the one of the cluster.
+/// Maximum number of keys that are tried in addition to the cluster's.
 const OTHER_KEYS_MAX: usize = 64;
-/// The folder of keys in the state directory.
+/// The directory of keys in the state directory.
 const KEYS_DIR: &str = "seal-keys";
-/// The key in it that this machine made.
+/// The key in it that this host generated.
 const OWN_KEY: &str = "own";
 /// The same before it is complete.
 const NEW_KEY: &str = ".new";
 
-/// What a key's file holds.
+/// The contents of a key file.
 type KeyBytes = Zeroizing<Vec<u8>>;
 
 /// Bytes of a key that seals.
 const SEALING_KEY_BYTES: usize = 32;
 
-/// Where the keys of this machine come from, for the secrets of one pool.
+/// The key source of this host, for the secrets of one pool.
 #[derive(Clone, Debug)]
 pub struct Seals {
     source: Source,
@@ -54,7 +54,8 @@ enum Source {
     Keeper(Arc<dyn Keeper>),
 }
 
-/// What changes with the keys that are here: the times of the cluster's key and of the folder of the others.
+/// Detects changes of the available keys: the modification times of the cluster's key and of the directory of other
+/// keys.
 pub type Stamp = [Option<SystemTime>; 2];
 
 /// Reads the files of keys for a process that must not, and derives those of its pool.
@@ -84,7 +85,7 @@ pub struct PoolKeys {
     /// The first one seals.
     keys: Vec<PoolKey>,
     can_seal: bool,
-    /// The first file in the place of a key that is none.
+    /// The first key file with a wrong length.
     cut: Option<WrongLength>,
 }
 
@@ -107,24 +108,24 @@ impl std::fmt::Debug for PoolKey {
     }
 }
 
-/// Why something sealed stays sealed.
+/// The reason why a sealed text cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// Sealed with a key that is not here.
-    #[error("it is sealed with key {0}, which this machine does not have")]
+    #[error("it is sealed with key {0}, which this host does not have")]
     KeyMissing(String),
     /// Sealed with a key that is not here, where a file that should be a key is none.
-    #[error("it is sealed with key {0}, which this machine does not have; {1}")]
+    #[error("it is sealed with key {0}, which this host does not have; {1}")]
     KeyCut(String, WrongLength),
-    /// Not what was sealed here once, or not with this key.
-    #[error("it was changed since it was sealed, or belongs to another place")]
+    /// Modified since it was sealed, or sealed with a different key.
+    #[error("it was changed since it was sealed, or belongs to another property or user")]
     Broken,
     /// Not the text of a seal.
-    #[error("it is not sealed in a way that this program knows")]
+    #[error("it is sealed in a format that this version does not support")]
     Unknown,
 }
 
-/// A file in the place of a key that has another length: a copy that was cut off, most likely. It is never used.
+/// A key file with a wrong length, most likely a truncated copy. It is never used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("the key file {} has {bytes} bytes, and a key has {wanted}", path.display())]
 pub struct WrongLength {
@@ -133,12 +134,12 @@ pub struct WrongLength {
     wanted: String,
 }
 
-/// Whose key a file should be.
+/// The owner of a key file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyOwner {
     Cluster,
     Own,
-    /// Of another machine, or of the cluster once.
+    /// Of another host, or a former key of the cluster.
     Others,
 }
 
@@ -161,7 +162,7 @@ impl KeyOwner {
 }
 
 impl Seals {
-    /// The keys of a machine: the file of its cluster's key, and its state directory.
+    /// The keys of a host: the file of its cluster's key, and its state directory.
     pub fn new(cluster_key: &Path, state_dir: &Path) -> Self {
         Self {
             source: Source::Files(KeyFiles::new(cluster_key, state_dir)),
@@ -177,7 +178,7 @@ impl Seals {
         }
     }
 
-    /// The folder in which a key of another machine is looked for.
+    /// The directory that is searched for keys of other hosts.
     #[cfg(test)]
     pub fn folder(&self) -> &Path {
         match &self.source {
@@ -186,7 +187,7 @@ impl Seals {
         }
     }
 
-    /// What changes with the keys that are here.
+    /// Returns a value that changes with the available keys.
     pub fn stamp(&self) -> Stamp {
         match &self.source {
             Source::Files(files) => files.stamp(),
@@ -236,12 +237,12 @@ impl KeyFiles {
         }
     }
 
-    /// The folder of keys in the state directory.
+    /// The directory of keys in the state directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What changes with the keys that are here.
+    /// Returns a value that changes with the available keys.
     pub fn stamp(&self) -> Stamp {
         let changed = |path: &Path| {
             std::fs::metadata(path)
@@ -277,7 +278,7 @@ impl KeyFiles {
         Ok(keys)
     }
 
-    /// The files of keys in the folder, beside the one that this machine made.
+    /// Returns the key files in the directory, except the one that this host generated.
     fn others(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(&self.folder) else {
             return Vec::new();
@@ -300,14 +301,14 @@ impl KeyFiles {
     }
 }
 
-/// What is in the place of a key.
+/// The result of reading a key file.
 enum Found {
     Nothing,
     Key(KeyBytes),
     Cut(WrongLength),
 }
 
-/// What the file of a key holds.
+/// Reads a key file.
 fn read_key(path: &Path, owner: KeyOwner) -> Result<Found, Failure> {
     use std::io::Read as _;
     let failed = |error: std::io::Error| {
@@ -319,7 +320,7 @@ fn read_key(path: &Path, owner: KeyOwner) -> Result<Found, Failure> {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            tracing::warn!(%error, path = %path.display(), "a key of secrets that is for others only");
+            tracing::warn!(%error, path = %path.display(), "no permission to read a key of secrets");
             return Ok(Found::Nothing);
         }
         Err(error) => return Err(failed(error)),
@@ -343,8 +344,8 @@ fn read_key(path: &Path, owner: KeyOwner) -> Result<Found, Failure> {
     Ok(Found::Cut(cut))
 }
 
-/// Makes the key of this machine, which nobody else can read, if there is none. Once this returns the key is there
-/// after a power cut, too, whoever made it.
+/// Generates the key of this host, readable by its owner only, if there is none. Afterwards a key is on stable storage,
+/// regardless of which process created it.
 fn make_own_key(folder: &Path) -> std::io::Result<()> {
     let state = folder.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new()
@@ -352,7 +353,7 @@ fn make_own_key(folder: &Path) -> std::io::Result<()> {
         .mode(0o700)
         .create(folder)?;
     let held = std::fs::File::open(folder)?;
-    // Another maker has it for as long as it takes to write a few bytes.
+    // A concurrent creator holds the lock only while it writes a few bytes.
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive)?;
     remove_incomplete(folder)?;
     let path = folder.join(OWN_KEY);
@@ -374,7 +375,7 @@ fn make_own_key(folder: &Path) -> std::io::Result<()> {
     std::fs::File::open(state)?.sync_all()
 }
 
-/// Removes what makers left that were killed: nobody else makes a key while the folder is held.
+/// Removes files of killed creators. No other process creates a key while the directory is locked.
 fn remove_incomplete(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -389,7 +390,7 @@ fn remove_incomplete(folder: &Path) -> std::io::Result<()> {
 pub struct Ring {
     keys: Vec<Key>,
     can_seal: bool,
-    /// The first file in the place of a key that is none.
+    /// The first key file with a wrong length.
     cut: Option<WrongLength>,
 }
 
@@ -437,7 +438,7 @@ impl Key {
 }
 
 impl PoolKeys {
-    /// Takes the key in a file; whether there is one.
+    /// Adds the key of a file. Returns whether there is one.
     fn take(&mut self, path: &Path, owner: KeyOwner, guid: u64) -> Result<bool, Failure> {
         match read_key(path, owner)? {
             Found::Nothing => return Ok(false),
@@ -469,7 +470,7 @@ impl Ring {
         }
     }
 
-    /// Seals `secret` for one place, and no other.
+    /// Seals `secret` for one property and user only.
     pub fn seal(&self, place: &str, secret: &[u8]) -> Result<String, Failure> {
         let failed = |why: &str| {
             Failure::new(FailureKind::Failed, format!("seal a secret: {why}"))
@@ -477,9 +478,9 @@ impl Ring {
         };
         let key = self.keys.first().filter(|_| self.can_seal);
         let key = key.ok_or_else(|| match &self.cut {
-            None => failed("this machine has no key for it"),
+            None => failed("this host has no key for it"),
             Some(cut) => failed(&cut.to_string()).advise(
-                "copy it again from a machine that has it whole; on a head of an appliance `bulkhead appliance apply` \
+                "copy it again from a host that has the complete file; on a head of an appliance `bulkhead appliance apply` \
                  does so",
             ),
         })?;
@@ -495,7 +496,7 @@ impl Ring {
         Ok(format!("{FORM}:{}:{nonce}{sealed}", key.id))
     }
 
-    /// What was sealed for `place`.
+    /// Opens a text that was sealed for `place`.
     pub fn open(&self, place: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, SealError> {
         let (id, bytes) = parts(sealed)?;
         let bytes = units::hex::decode(bytes).ok_or(SealError::Unknown)?;
@@ -524,7 +525,7 @@ impl Ring {
     }
 }
 
-/// The name of the key, and what it sealed.
+/// Returns the identifier of the key, and the sealed bytes.
 fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
     let form = sealed
         .strip_prefix(FORM)
@@ -555,7 +556,7 @@ mod tests {
 
     const PLACE: &str = "bulkhead:target:iqn.2026-01.org.example:a chap ann";
 
-    /// A machine with its state in a folder of its own.
+    /// A host with its own state directory.
     struct Machine(tempfile::TempDir);
 
     impl Machine {
@@ -620,7 +621,7 @@ mod tests {
         assert_eq!(&**ring.open(PLACE, &alone).expect("opened"), b"set before");
         let first = ring.seal(PLACE, b"set after").expect("sealed");
         assert!(ring.is_current(&first));
-        // The key of the cluster becomes another one, and the old one is kept.
+        // The key of the cluster is replaced, and the old one is retained.
         let kept = machine.seals().folder().join("authkey-1");
         std::fs::rename(machine.cluster_key(), &kept).expect("kept");
         std::fs::write(machine.cluster_key(), [2; 128]).expect("a key");
@@ -632,7 +633,7 @@ mod tests {
         assert!(matches!(gone, Err(SealError::KeyMissing(_))));
     }
 
-    /// The key that the last rotation put aside opens what has not been sealed anew yet.
+    /// The key that the last rotation retained opens secrets that are not sealed again yet.
     #[test]
     fn after_any_number_of_rotations_the_latest_keys_and_the_own_one_open() {
         let machine = Machine::new();
@@ -658,7 +659,7 @@ mod tests {
         let seals = machine.seals();
         let looked = seals.ring(|| Ok(1)).expect("none");
         assert!(looked.seal(PLACE, b"x").is_err());
-        assert!(!seals.folder().exists(), "a look makes nothing");
+        assert!(!seals.folder().exists(), "a lookup creates nothing");
         let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
         assert!(machine.ring(1).is_current(&sealed));
         let mode =
@@ -668,7 +669,7 @@ mod tests {
         assert_eq!(machine.key_files(), [OWN_KEY]);
     }
 
-    /// A copy that was cut off, an empty file, something else in its place.
+    /// A truncated copy, an empty file, or other contents.
     #[test]
     fn a_key_file_of_a_wrong_length_seals_and_opens_nothing_and_is_told_of() {
         for bytes in [0, 17, OWN_KEY_BYTES, 127, 4097] {
@@ -691,7 +692,7 @@ mod tests {
                         .advice
                         .is_some_and(|advice| advice.contains("copy it again"))
                 );
-                // What the machine's own key sealed can still be read.
+                // Secrets sealed with the host's own key can still be opened.
                 assert!(ring.open(PLACE, &own).is_ok() && !ring.is_current(&own));
             }
         }

@@ -1,5 +1,5 @@
-//! The secrets among a pool's documents: sealed when they are written, opened where they are used,
-//! and sealed anew after the key became another one.
+//! The secrets in a pool's documents: sealed when they are written, opened when they are used, and
+//! sealed again after a change of the key.
 
 use control::exports::{
     ChapUser, ChapUsers, DISCOVERY, DISCOVERY_PROPERTY, DesiredState, DocumentError, KeptSecret,
@@ -10,7 +10,7 @@ use control::{Failure, Secret};
 use super::documents::{Documents, encoded};
 use crate::seals::{Ring, SealError};
 
-/// Who proves itself with a secret.
+/// The side that authenticates itself with a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// An initiator, to us.
@@ -19,7 +19,7 @@ pub enum Direction {
     Target,
 }
 
-/// What a secret of the document `property` is sealed for.
+/// Returns the binding of a sealed secret: document `property`, direction and user.
 fn place(property: &str, direction: Direction, user: &str) -> String {
     match direction {
         Direction::Initiator => format!("{property} chap {user}"),
@@ -64,8 +64,8 @@ pub fn open(
     Secret::new(text.to_owned()).map_err(|_| SealError::Broken)
 }
 
-/// Seals what is in the clear, and what another key has sealed, as far as it can be opened. How
-/// many secrets were in the clear, and whether anything changed.
+/// Seals secrets in the clear and, if they can be opened, those sealed with another key. Returns
+/// how many were in the clear, and whether anything changed.
 pub fn seal(ring: &Ring, property: &str, users: &mut ChapUsers) -> Result<(usize, bool), Failure> {
     let initiators = users.chap.iter_mut();
     let initiators = initiators.map(|chap| (Direction::Initiator, chap));
@@ -88,7 +88,7 @@ pub fn seal(ring: &Ring, property: &str, users: &mut ChapUsers) -> Result<(usize
     Ok((plain, changed))
 }
 
-/// The targets whose secrets cannot be opened here, and discovery if it is so there, in words that say what to do.
+/// Returns a problem, with advice, for each target, and for discovery, with secrets that cannot be opened here.
 pub fn problems(desired: &DesiredState, ring: &Ring) -> Vec<Problem> {
     let mut found = Vec::new();
     for (name, target) in &desired.targets {
@@ -109,7 +109,7 @@ pub fn problems(desired: &DesiredState, ring: &Ring) -> Vec<Problem> {
     found
 }
 
-/// The users whose secrets cannot be opened. `command` sets them again.
+/// Adds the users with secrets that cannot be opened. `command` sets them again.
 fn unreadable(
     users: &ChapUsers,
     ring: &Ring,
@@ -132,11 +132,11 @@ fn unreadable(
         }
     };
     for chap in &users.chap {
-        let harm = format!("Nobody can log in as {}", chap.user);
+        let harm = format!("No initiator can log in as {}", chap.user);
         tell(Direction::Initiator, chap, &harm, "set");
     }
     if let Some(chap) = &users.mutual {
-        let harm = "Nobody gets the proof that they ask us for";
+        let harm = "Initiators that require mutual authentication are refused";
         tell(Direction::Target, chap, harm, "mutual");
     }
     found
@@ -149,7 +149,8 @@ enum Document {
 }
 
 impl Document {
-    /// None if it can have no users, or cannot be read, which is told of elsewhere.
+    /// Returns none for a document that has no users or cannot be read, which is reported
+    /// elsewhere.
     fn read(property: &str, value: &str) -> Option<Self> {
         if property == DISCOVERY_PROPERTY {
             let users = ChapUsers::decode(property, value).ok()?;
@@ -175,18 +176,18 @@ impl Document {
     }
 }
 
-/// What became of the secrets of a pool.
+/// The result of sealing a pool's secrets.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Secrets that stood in the clear, and are sealed now.
     pub plain: usize,
-    /// Properties that were written anew.
+    /// Properties that were rewritten.
     pub written: usize,
-    /// What could not be sealed, in words.
+    /// Descriptions of the secrets that could not be sealed.
     pub failed: Vec<String>,
 }
 
-/// Seals what stands in the clear in the pool, and what another key has sealed.
+/// Seals secrets in the clear and secrets sealed with another key.
 pub fn seal_all(documents: &dyn Documents) -> Result<Outcome, Failure> {
     let (root, all) = (documents.root(), documents.all()?);
     let own = all.own(&root).into_iter().flatten();
@@ -234,7 +235,7 @@ mod tests {
     const TARGET: &str = "iqn.2026-01.org.example:tank";
     const OLD: &str = r#"{"version":1,"chap":[{"user":"ann","secret":"an old secret"}],"mutual":{"user":"tank","secret":"its own secret"}}"#;
 
-    /// A pool of an older program, with secrets in the clear.
+    /// A pool of an older version, with secrets in the clear.
     fn old_pool() -> FakeDocuments {
         let documents = FakeDocuments::with_volumes(&[]);
         let property = target_property(&TARGET.parse().expect("name"));
@@ -293,7 +294,7 @@ mod tests {
         let found = problems(&desired, &Ring::none());
         let sentences: Vec<&str> = found.iter().map(|one| one.sentence.as_str()).collect();
         assert_eq!(found.len(), 2);
-        assert!(sentences[0].contains("Nobody can log in as ann"));
+        assert!(sentences[0].contains("No initiator can log in as ann"));
         assert!(
             sentences[0]
                 .contains("bulkhead target chap set iqn.2026-01.org.example:tank --user ann")
@@ -301,7 +302,7 @@ mod tests {
         assert!(sentences[1].contains("chap mutual"));
     }
 
-    /// A sealed secret that somebody moves to another user or direction opens nothing.
+    /// A sealed secret that was copied to another user or direction cannot be opened.
     #[test]
     fn a_sealed_secret_belongs_to_its_user_and_direction() {
         let ring = crate::seals::fake::ring();

@@ -61,9 +61,12 @@ fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
     let list = list_of(&names);
     let message = match (request.recursive, left_out) {
         (false, _) => format!("created {list}"),
-        (true, 0) => format!("created {} snapshot(s) at one moment: {list}", names.len()),
+        (true, 0) => format!(
+            "created {} snapshot(s) at the same time: {list}",
+            names.len()
+        ),
         (true, _) => format!(
-            "created {} snapshot(s) at one moment: {list}; left out {left_out} that replication fills or \
+            "created {} snapshot(s) at the same time: {list}; left out {left_out} that replication fills or \
              that are there for a rescue only",
             names.len()
         ),
@@ -75,7 +78,7 @@ fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
 fn those_named(context: &Context<'_>, names: &[NewSnapshot]) -> Result<Vec<SnapshotName>, Failure> {
     let each = names.iter().map(|name| {
         let of = Dataset::parse(name.of())?;
-        // One that cannot be looked at is told of when its snapshot is made.
+        // An unreadable one is reported when its snapshot is taken.
         let is_group = match &of {
             Dataset::Root(_) => true,
             Dataset::Volume(_) => is_group(context, &of),
@@ -103,13 +106,13 @@ fn is_group(context: &Context<'_>, of: &Dataset) -> bool {
 fn not_a_volume(name: &str) -> Failure {
     let message = format!("{name} is no volume, and holds no files");
     Failure::usage(message).advise(
-        "--recursive (-r) takes a snapshot of every volume and file system in it, all at one moment; in the API the \
+        "--recursive (-r) takes a snapshot of every volume and file system in it, all at the same time; in the API the \
          member `recursive`",
     )
 }
 
-/// A snapshot of every volume and file system in what is named, and how many get none. What only holds volumes has no
-/// contents to keep.
+/// Returns a snapshot name for every volume and file system in the named datasets, and the number of those left out. A
+/// file system that only groups volumes has no contents.
 fn all_in(
     context: &Context<'_>,
     wanted: &[NewSnapshot],
@@ -124,7 +127,7 @@ fn all_in(
         let all = all.map_err(failures::dataset)?;
         let contents = Contents::of(&all);
         let kept = all.iter().filter(|info| contents.has(info));
-        // What is named itself is meant.
+        // A dataset that is named itself is always included.
         let (out, meant): (Vec<&DatasetInfo>, Vec<_>) =
             kept.partition(|info| info.name != one.of() && is_not_ours(&info.name));
         if meant.is_empty() {
@@ -149,7 +152,7 @@ fn snapshot_of(volume: &str, tag: &str) -> Result<SnapshotName, Failure> {
         let length = name.len();
         match length > NAME_BYTES_MAX {
             true => Failure::usage(format!(
-                "the snapshot of {volume} would have a name of {length} characters, and ZFS takes {NAME_BYTES_MAX}"
+                "the snapshot of {volume} would have a name of {length} characters, and the maximum of ZFS is {NAME_BYTES_MAX}"
             ))
             .advise("nothing was made: choose a shorter name after the @"),
             false => Failure::usage(error.to_string()),
@@ -157,8 +160,8 @@ fn snapshot_of(volume: &str, tag: &str) -> Result<SnapshotName, Failure> {
     })
 }
 
-/// After a crash a volume lacks what only its intent log holds until it is opened, and a
-/// snapshot would lack it for ever.
+/// After a crash the data in a volume's intent log is missing from the dataset until the volume is
+/// opened, and a snapshot would never contain it.
 pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
     let Ok(logs) = context.pool.logs() else {
         return Ok(());
@@ -166,7 +169,7 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
     let volumes: BTreeSet<VolumeName> = names.iter().map(SnapshotName::volume).collect();
     for name in &volumes {
         match logs.is_unreplayed(name) {
-            // Making the snapshot tells what is wrong.
+            // Taking the snapshot reports the error.
             Err(_) | Ok(false) => {}
             Ok(true) if context.hooks.open(name)? => {}
             Ok(true) => logs.replay(name).map_err(failures::dataset)?,
@@ -239,8 +242,8 @@ fn list(context: &Context<'_>, of: Option<&VolumeName>) -> Result<Answer, Failur
     Ok(Answer::Snapshots(views.collect()))
 }
 
-/// Clones, sends under way and bookmarks know a snapshot by its number, and notice nothing. A schedule knows
-/// its own by their names, and leaves one alone that is called otherwise.
+/// Clones, active sends and bookmarks refer to a snapshot by its GUID, and are not affected. A schedule identifies its
+/// snapshots by their names, and ignores a renamed one.
 fn rename(
     context: &Context<'_>,
     from: &SnapshotName,
@@ -249,7 +252,7 @@ fn rename(
     if from.volume() != to.volume() {
         let message = format!("{from} cannot become {to}: a snapshot stays with its volume");
         return Err(Failure::usage(message)
-            .advise("`bulkhead snapshot clone` makes a volume of it, with another name"));
+            .advise("`bulkhead snapshot clone` creates a volume from it, with another name"));
     }
     let found = context.pool.dataset(from.into());
     found.map_err(|error| match error.kind {
@@ -263,7 +266,7 @@ fn rename(
         let message = format!("replication finds its snapshots by names such as {own}");
         return Err(
             Failure::new(FailureKind::Busy, message).advise(match own == from {
-                true => "to keep what it holds, clone it: `bulkhead snapshot clone`",
+                true => "to retain its contents, clone it: `bulkhead snapshot clone`",
                 false => "choose another name",
             }),
         );
@@ -309,7 +312,7 @@ fn clone(
     context.documents.changed(to.as_str());
     cloned.map_err(failures::dataset)?;
     if is_files {
-        // It may be shared, by what it inherits.
+        // It can be shared by an inherited property.
         context.hooks.exports_changed()?;
     }
     Ok(Done::changed(format!("cloned {from} to {to}")))

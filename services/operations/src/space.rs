@@ -1,4 +1,4 @@
-//! How much room volumes have in a pool, what is promised to them, and whether that fits.
+//! The space of a pool: used, promised to volumes, and available.
 
 use control::Failure;
 use control::answer::PoolSpace;
@@ -7,23 +7,23 @@ use engine::dataset::{DatasetInfo, DatasetKind, FileSystemSpec, Snapshots};
 
 use super::failures;
 
-/// What the datasets of a pool ask for. Finding it out means a look at every one of them.
+/// The space promised to the datasets of a pool. Computing it reads every dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promises {
     /// Set aside and not written yet.
     reserved: u64,
     /// The sizes of all volumes.
     promised: u64,
-    /// What clients may still write beyond reservations.
+    /// Bytes that clients can still write beyond reservations.
     unreserved: u64,
-    /// Whether a volume or a file system lives of what is left.
+    /// Whether a volume or a file system depends on the unreserved space.
     has_sparse: bool,
     /// Whether a quota limits any dataset.
     has_quota: bool,
 }
 
 impl Promises {
-    /// Looks at all datasets of `pool`.
+    /// Reads all datasets of `pool`.
     pub fn of(pool: &dyn Pool) -> Result<Self, Failure> {
         let all = pool.datasets(pool.name().into(), Snapshots::Skip);
         Ok(Self::sum(&all.map_err(failures::dataset)?))
@@ -32,7 +32,7 @@ impl Promises {
     fn sum(all: &[DatasetInfo]) -> Self {
         let mut sum = Self::default();
         for info in all {
-            // What is set aside for a tree is charged to what is above it.
+            // The reservation of a subtree is charged to its parent.
             let own = info.space.reservation.get().saturating_sub(info.used.get());
             sum.has_quota |= info.space.quota.get() > 0 || info.space.ref_quota.get() > 0;
             let set_aside = info.space.by_reservation.get().saturating_add(own);
@@ -56,7 +56,7 @@ impl Promises {
     }
 }
 
-/// The space of the pool whose root dataset takes `used` and could still take `available`.
+/// Returns the space of the pool with a root dataset of `used` and `available` bytes.
 pub fn pool_space(used: u64, available: u64, promises: &Promises) -> PoolSpace {
     let reserved = promises.reserved.min(used);
     let written = used - reserved;
@@ -76,7 +76,7 @@ pub fn pool_space(used: u64, available: u64, promises: &Promises) -> PoolSpace {
     }
 }
 
-/// The space of `pool`, as far as its root dataset tells it beside `promises`.
+/// Returns the space of `pool`, from its root dataset and `promises`.
 pub fn look(pool: &dyn Pool, promises: &Promises) -> Result<PoolSpace, Failure> {
     let root = pool
         .dataset(pool.name().into())

@@ -1,4 +1,4 @@
-//! What an administrator is told where the devices of a pool that are present may be older than those that are missing.
+//! Messages for a pool with present devices that might be older than the missing ones.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use control::{Failure, FailureKind, calendar};
 use engine::pool::legs::Doubt;
 use engine::pool::{PoolError, PoolErrorKind};
 
-/// The sentence for an import that wants an administrator's word; `None` for other errors.
+/// Returns the message for an import that needs an administrator's confirmation; `None` for other
+/// errors.
 pub fn explain(error: &PoolError) -> Option<Failure> {
     match &error.kind {
         PoolErrorKind::MayBeStale(doubt) => Some(refusal(&error.pool, doubt)),
@@ -36,39 +37,39 @@ pub fn explain(error: &PoolError) -> Option<Failure> {
 
 fn unreadable(pool: &str, newest_txg: u64, newest_time_s: u64, readable_time_s: u64) -> Failure {
     let message = format!(
-        "the newest state of pool {pool}, transaction group {newest_txg} of {}, cannot be read: its disks lost what they \
-         had said was written. One of {}, {} s older, can be read",
+        "the newest state of pool {pool}, transaction group {newest_txg} of {}, cannot be read: its disks lost writes that they \
+         had acknowledged. One of {}, {} s older, can be read",
         calendar::utc(newest_time_s),
         calendar::utc(readable_time_s),
         newest_time_s.saturating_sub(readable_time_s),
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "keep the disks as they are until you know whether a copy of what is lost is elsewhere; to go on from the \
-         older state, say so with `bulkhead pool confirm {pool} --newest-groups-are-lost`, and start it \
+        "keep the disks as they are until you know whether there is a copy of the lost data; to continue from the \
+         older state, confirm that with `bulkhead pool confirm {pool} --newest-groups-are-lost`, and start it \
          again: every write after that time is lost then, acknowledged ones too"
     ))
 }
 
-/// The sentence that refuses, and what to do.
+/// Returns the refusal, with advice.
 pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
     let message = format!("pool {pool} may be older than it was: {}", told(doubt));
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
         "bring the missing devices back; or, if they are lost for good or certainly not newer, say so on the \
          head that shall serve the pool, with `bulkhead pool confirm {pool} \
-         --missing-devices-are-not-newer`, and start it again: what only they hold is lost then"
+         --missing-devices-are-not-newer`, and start it again: data that is on them only is lost then"
     ))
 }
 
 /// The sentence for a pool that is to be opened without the record of its legs. `file`: their configuration.
 pub fn has_record(pool: &str, number: u64, file: &Path) -> Failure {
     let message = format!(
-        "pool {pool} has legs on several heads, and only their record (number {number}) tells which of them hold \
+        "pool {pool} has legs on several heads, and only their record (number {number}) determines which of them hold \
          everything: what is on this machine may be older, or another head may serve it"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "start its server with `bulkhead pool-server {pool} --legs {}`, and ask that. To go on \
-         for good with the disks of this machine alone, stop the leg-servers of all heads, and say so with `bulkhead \
-         pool confirm {pool} --forget-legs`: what only the other legs hold is lost then",
+        "start its server with `bulkhead pool-server {pool} --legs {}`, and send it the request. To continue \
+         for good with the disks of this machine alone, stop the leg-servers of all heads, and confirm that with `bulkhead \
+         pool confirm {pool} --forget-legs`: data that is on the other legs only is lost then",
         file.display()
     ))
 }
@@ -76,7 +77,7 @@ pub fn has_record(pool: &str, number: u64, file: &Path) -> Failure {
 /// The same where a device has its label and cannot be opened.
 fn unopened(pool: &str, doubt: &Doubt, path: &Path, why: &str) -> Failure {
     let message = format!(
-        "pool {pool} may be older than it was: {} cannot be opened ({why}), and nothing says that it failed before the others; {}",
+        "pool {pool} may be older than it was: {} cannot be opened ({why}), and there is no evidence that it failed before the rest; {}",
         path.display(),
         newest(doubt),
     );
@@ -107,7 +108,9 @@ fn told(doubt: &Doubt) -> String {
         _ => ("are", "they"),
     };
     let newest = newest(doubt);
-    format!("{missing} {is} missing, and nothing says that {it} failed before the others; {newest}")
+    format!(
+        "{missing} {is} missing, and there is no evidence that {it} failed before the rest; {newest}"
+    )
 }
 
 fn newest(doubt: &Doubt) -> String {

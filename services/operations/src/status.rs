@@ -1,4 +1,4 @@
-//! The state of a pool in the API's words, and everything at a glance.
+//! The state of a pool in the types of the API, and the summary of all pools.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use super::{
     secrets, target,
 };
 
-/// Everything at a glance, as far as a pool can tell without a server.
+/// Returns the summary, as far as it is available without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
     let pool = alone(context)?;
     Ok(Answer::Status(Box::new(status(context, pool)?)))
 }
 
-/// The exports beside a pool's state.
+/// Adds the exports to a pool's state.
 pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure> {
     let all = context.all()?;
     let (desired, mut problems) = documents::desired_state(&context.root(), &all);
@@ -50,7 +50,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     })
 }
 
-/// The state of a pool that nobody serves.
+/// Returns the state of a pool without a server.
 pub fn alone(context: &Context<'_>) -> Result<PoolStatus, Failure> {
     let health = context.pool.health();
     let space = match health.is_some_and(|health| health.suspended.is_some()) {
@@ -113,10 +113,10 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         )],
         _ => steps(&view),
     };
-    // Where it is could not be found out. A suspended pool says nothing of that kind: what failed with its devices is
-    // mostly written when they are back.
+    // The location of the damage is not known. A suspended pool does not report it: most failed writes succeed when the
+    // devices are available again.
     if status.damaged > 0 && view.damaged.is_empty() && !view.suspended {
-        let what = "scrub, and restore from a backup what that could not repair";
+        let what = "scrub, and restore unrepaired data from a backup";
         let lost = Advice::new(
             Severity::Error,
             what,
@@ -137,7 +137,7 @@ fn damaged(pool: &dyn Pool, status: &engine::pool::PoolStatus) -> Vec<DamageView
     let upkeep = pool.upkeep();
     let found = upkeep.map_or(Ok(Vec::new()), |upkeep| upkeep.damage());
     let found = found.unwrap_or_else(|error| {
-        tracing::debug!(%error, "what is damaged was not found out");
+        tracing::debug!(%error, "the damaged data was not determined");
         Vec::new()
     });
     let mut whole: BTreeMap<String, Option<SnapshotName>> = BTreeMap::new();
@@ -247,7 +247,7 @@ fn device(status: DeviceStatus) -> DeviceView {
     }
 }
 
-/// What a scan is called.
+/// Returns the name of a scan.
 pub fn word_of(kind: ScanKind) -> &'static str {
     match kind {
         ScanKind::Scrub => "scrub",

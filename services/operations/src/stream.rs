@@ -14,7 +14,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Says how far a stream is.
+/// Reports the progress of a stream.
 pub struct Meter<'a> {
     report: &'a mut dyn FnMut(&str),
     total: Option<u64>,
@@ -67,7 +67,7 @@ fn progress(bytes: u64, before: u64, total: Option<u64>, elapsed: Duration) -> S
     let Some(total) = total.filter(|total| *total > 0) else {
         return format!("{}, {}/s", words::bytes(done), words::bytes(rate));
     };
-    // An estimate that was too low must not show more than everything.
+    // With an estimate that was too low, the progress must not exceed 100 %.
     let total = total.max(done);
     let percent = u128::from(done) * 100 / u128::from(total);
     let left = match rate {
@@ -112,7 +112,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Waits until the descriptor is ready, or there is a reason to stop.
+    /// Waits until the descriptor is ready or the transfer must stop.
     fn wait(&mut self, ready: PollFlags) -> io::Result<()> {
         let interval = Timespec::try_from(LOOK_INTERVAL).expect("a fraction of a second");
         loop {

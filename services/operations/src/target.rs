@@ -96,7 +96,7 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             let known = Secrets::of(documents, &target_property(&name))?;
             change(documents, &name, |document| {
                 chap::set(&mut document.users, &known, &user, &secret, &initiators)?;
-                Ok(format!("{name} asks user {user} for its secret"))
+                Ok(format!("{name} requires the secret of user {user}"))
             })
         }
         TargetRequest::MutualSet(MutualSet { name, user, secret }) => {
@@ -120,7 +120,7 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             if !no_secret {
                 let who = document.access.summary();
                 chap::refuse_opening(&before, &document.users, || {
-                    format!("{name} would ask for no secret, and may be used by: {who}")
+                    format!("{name} would require no secret, with access for: {who}")
                 })?;
             }
             Ok(message)
@@ -154,7 +154,7 @@ pub fn view(name: &IscsiName, target: &DesiredTarget) -> TargetView {
 
 fn no_target(name: &IscsiName) -> Failure {
     Failure::not_found(format!("there is no target {name}"))
-        .advise("`bulkhead target list` shows those there are; `bulkhead target create` makes one")
+        .advise("`bulkhead target list` lists the targets; `bulkhead target create` creates one")
 }
 
 fn existing(
@@ -191,7 +191,7 @@ fn create(
             };
             set_target_document(documents, name, &document)?;
             Ok(Done::changed(format!(
-                "created target {name}: until `bulkhead target allow`, only this machine may use it"
+                "created target {name}: until `bulkhead target allow`, only this host has access"
             )))
         }
     }
@@ -211,7 +211,7 @@ fn destroy(documents: &dyn Documents, name: &IscsiName, mapped: bool) -> Result<
     )))
 }
 
-/// The answer to a dry run.
+/// Returns the response to a dry run.
 fn preview_destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failure> {
     let (maps, _) = target_removal(documents, name)?;
     Ok(loss::dry_run(format_args!(
@@ -228,7 +228,7 @@ fn are(maps: &[String]) -> String {
     }
 }
 
-/// What removes the target, at once with its maps, and the volumes that it shows.
+/// Returns the edits that remove the target and its maps, and the mapped volumes.
 fn target_removal(documents: &dyn Documents, name: &IscsiName) -> Result<Removal, Failure> {
     let all = documents.all()?;
     // One that cannot be read can still be destroyed.
@@ -284,7 +284,7 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
     };
     let mut edits = Edits::new();
     if document.iscsi.is_empty() && has_twin(&all, &facts) {
-        // No initiator has seen it as what it says that it is.
+        // No initiator has seen the volume under its present identity.
         edits.push(new_identity()?);
     }
     match before {
@@ -297,7 +297,7 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
             if document.iscsi[at].lun != lun {
                 edits = reservation_removals(&all, name, target, document.iscsi[at].lun);
             } else if document.iscsi[at].write_cache != map.write_cache {
-                // What an initiator has saved would count for more.
+                // A mode that an initiator has saved would override it.
                 edits.extend(removal(&all, name, mode_property(target, lun)));
             }
             document.iscsi[at] = map;
@@ -311,7 +311,7 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
     )))
 }
 
-/// Whether another volume of the pool says that it is the same disk.
+/// Returns whether another volume of the pool has the same identity.
 fn has_twin(all: &All, facts: &VolumeFacts) -> bool {
     let Some(Ok(identity)) = &facts.identity else {
         return false;
@@ -371,7 +371,7 @@ fn unmap(
     )))
 }
 
-/// Takes the volume out of `target`, with the reservations that initiators held on it there.
+/// Removes the volume from `target`, with the reservations that initiators held on it there.
 fn map_removal(all: &All, facts: &VolumeFacts, target: &IscsiName) -> Result<Edits, Failure> {
     let mut document = export_document(facts)?;
     let mut edits = Edits::new();
@@ -396,7 +396,7 @@ fn removal(all: &All, volume: &VolumeName, name: String) -> Option<(String, Opti
     own.contains_key(&name).then_some((name, None))
 }
 
-/// Reads a target's document, changes it, and keeps it if it became another.
+/// Reads a target's document, changes it, and stores it if it differs.
 fn change(
     documents: &dyn Documents,
     name: &IscsiName,
@@ -412,7 +412,7 @@ fn change(
     Ok(Done::changed(message))
 }
 
-/// Lists are not looked at where everyone is let in: naming somebody would change nothing, and look as if it did.
+/// Lists have no effect on a target that is open to everyone: adding a name would change nothing, but appear to.
 fn allow(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Failure> {
     if who.everyone && who.instead_of_everyone {
         return Err(Failure::usage(
@@ -420,7 +420,7 @@ fn allow(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Fai
         ));
     }
     if rule.everyone && !who.everyone && !who.instead_of_everyone {
-        let message = format!("everyone may use {target}: naming some limits nobody");
+        let message = format!("everyone has access to {target}: adding names does not limit that");
         return Err(Failure::new(FailureKind::NeedsConfirmation, message)
             .advise("to let in only those that the lists name, add --instead-of-everyone"));
     }
@@ -438,14 +438,14 @@ fn allow(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Fai
     Ok(())
 }
 
-/// Takes entries away. Taking the last name off a rule that also lists networks (or the other
-/// way round) would widen it to any name, which is never what a denial means.
+/// Removes entries. Removing the last name of a rule that also lists networks (or the reverse)
+/// would extend it to any name, which a denial must never do.
 fn deny(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Failure> {
     if rule.everyone && !who.everyone {
-        let message = format!("everyone may use {target}: denying some shuts nobody out");
+        let message = format!("everyone has access to {target}: denying names does not limit that");
         return Err(
             Failure::new(FailureKind::NeedsConfirmation, message).advise(
-                "deny --everyone as well, or name those who may: \
+                "deny --everyone as well, or name the permitted initiators: \
              `bulkhead target allow … --instead-of-everyone`",
             ),
         );
@@ -545,7 +545,7 @@ mod tests {
         );
     }
 
-    /// Another program, or an older one of ours, gave two volumes one identity.
+    /// Other software, or an older version of ours, gave two volumes one identity.
     #[test]
     fn a_volume_with_the_identity_of_another_one_gets_its_own_when_it_is_mapped() {
         let documents = pool();

@@ -24,15 +24,14 @@ use super::{Context, directory_names, failures, filesystem, volume};
 use crate::needs;
 use crate::stream::{Meter, Stream};
 
-/// What stands before the names of our own properties that came with a volume from elsewhere: kept,
-/// without effect.
+/// Prefix of Bulkhead properties that arrived with a received volume: stored, without effect.
 pub const SOURCE_PREFIX: &str = "bulkhead-source:";
 
 /// The stream that a request is about.
 pub struct Data<'a> {
     /// To be read or written.
     pub descriptor: OwnedFd,
-    /// Whether nobody waits for the outcome any more.
+    /// Returns whether the requester has disconnected.
     pub is_abandoned: &'a dyn Fn() -> bool,
 }
 
@@ -69,7 +68,7 @@ pub fn perform(
     }
 }
 
-/// What to send, and how much of it arrived earlier.
+/// Returns the stream to send, and the bytes of it that arrived earlier.
 fn spec_of(context: &Context<'_>, what: &SendWhat) -> Result<(SendSpec, u64), Failure> {
     match what {
         SendWhat::Rest { token } => {
@@ -134,7 +133,7 @@ fn reason_to_stop(context: &Context<'_>, data: &Data<'_>) -> Option<&'static str
     if context.hooks.is_ending() {
         return Some("the pool is being let go of");
     }
-    (data.is_abandoned)().then_some("the command that asked for it has ended")
+    (data.is_abandoned)().then_some("the command that requested it has exited")
 }
 
 fn send(
@@ -185,8 +184,8 @@ fn receive(
     }))
 }
 
-/// Receives what `source` has. A new volume gets an identity of its own and no exports. A new file system is not shared, whatever is
-/// above it.
+/// Receives the stream of `source`. A new volume gets a new identity and no exports. A new file system is not shared,
+/// whatever it would inherit.
 pub fn receive_from(
     context: &Context<'_>,
     request: &Receive,
@@ -229,7 +228,7 @@ pub fn receive_from(
     Ok(received)
 }
 
-/// Nobody may use what is received, and nothing of it may be in its log only. Whether it is new.
+/// Refuses a dataset in use, and replays its intent log. Returns whether it is new.
 fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
     directory_names::refuse_taken(context, name)?;
@@ -280,8 +279,8 @@ fn kept(properties: &[(String, String)]) -> Properties {
     kept.collect()
 }
 
-/// Keeps what the sender's volume said of itself. Exports and identities are kept without effect:
-/// two volumes of one identity must not meet on a network.
+/// Stores the properties of the sender's volume. Exports and identities are stored without effect,
+/// because two volumes with one identity must not be on one network.
 pub fn keep_properties(
     context: &Context<'_>,
     name: &VolumeName,
@@ -297,7 +296,7 @@ pub fn keep_properties(
     set.map_err(failures::dataset)
 }
 
-/// As [`keep_properties`], and forgets what it said earlier and does not say any more.
+/// Like [`keep_properties`], and removes stored properties that the sender no longer sends.
 pub fn replace_properties(
     context: &Context<'_>,
     name: &VolumeName,
@@ -322,14 +321,14 @@ pub fn replace_properties(
     }
 }
 
-/// A failure, with the token to go on with if there is one.
+/// Returns a failure, with advice on the resume token if there is one.
 fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) -> Failure {
     let failure = failure(error);
     let receiving = context.pool.receiving().ok();
     let left = receiving.and_then(|receiving| receiving.interrupted(&request.volume).ok());
     match left.flatten().and_then(|left| left.token) {
         Some(_) if failure.advice.is_none() => failure.advise(format!(
-            "go on with `bulkhead snapshot send --resume TOKEN`; `bulkhead snapshot receive {} \
+            "resume with `bulkhead snapshot send --resume TOKEN`; `bulkhead snapshot receive {} \
              --token` prints it",
             request.volume
         )),
@@ -397,7 +396,7 @@ pub fn failure(error: TransferError) -> Failure {
         Kind::Partial => Some("`bulkhead snapshot receive POOL/NAME --token`, or `--abort`"),
         _ => None,
     };
-    // What the library says beside a kind that is clear is a distraction.
+    // A specific error kind does not need the library's message.
     let is_clear = match &error.kind {
         Kind::Sink | Kind::Library => false,
         Kind::Stream(stream) => !matches!(stream.fault, StreamFault::Read | StreamFault::Write),

@@ -1,5 +1,5 @@
-//! The disks of this machine that nothing uses: what the kernel says of them (`/sys/block`), and
-//! whether they are blank.
+//! The unused disks of this host, as reported by the kernel (`/sys/block`), and whether they are
+//! blank.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,8 +11,8 @@ use rustix::fs::OFlags;
 
 use crate::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk};
 
-/// What of a disk's beginning is looked at: partition tables, file systems and labels have their
-/// marks there.
+/// Bytes at the start of a disk that are checked for the signatures of partition tables, file
+/// systems and labels.
 const LOOK_BYTES: usize = 256 << 10;
 /// Most disks that are looked at.
 const DISKS_MAX: usize = 1024;
@@ -24,7 +24,7 @@ pub struct UnusedDisk {
     size: u64,
     model: Option<String>,
     serial: Option<String>,
-    /// Something is on it.
+    /// The disk is not blank.
     is_blank: bool,
 }
 

@@ -80,10 +80,10 @@ fn existing(context: &Context<'_>, mut names: Vec<VolumeName>) -> Result<Vec<Vol
     Ok(names)
 }
 
-/// Refuses a file system with files: whoever names it to a command about volumes means something else. An empty one may be what
-/// held volumes together.
+/// Refuses a file system with files, because a command about volumes is not meant for it. An empty file system can be a
+/// group of volumes.
 fn refuse_files(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
-    // What is not there is told by whoever goes on.
+    // The next step reports a missing dataset.
     let is_files = context.pool.dataset(name.into()).is_ok_and(|info| {
         info.kind == DatasetKind::Filesystem && info.objects > FileSystemSpec::OBJECTS_EMPTY
     });
@@ -144,19 +144,16 @@ fn discard_log(context: &Context<'_>, request: &DiscardLog) -> Result<Answer, Fa
     let DiscardLog { name, preview } = request;
     if preview.is_wanted() {
         let waits = match needs(context.pool.logs())?.is_unreplayed(name) {
-            // One that cannot be read is what this is for.
+            // Discarding an unreadable log is the purpose of the request.
             Err(error) if error.kind == DatasetErrorKind::LogUnreadable => Ok(true),
             other => other.map_err(failures::dataset),
         };
         return match (waits?, preview.dry_run) {
-            (false, _) => Ok(Done::already(format!("no intent log of {name} waits"))),
+            (false, _) => Ok(Done::already(format!("no intent log of {name} is pending"))),
             (true, true) => Ok(loss::dry_run(request.loss())),
             (true, false) => {
                 let failure = Failure::new(FailureKind::NeedsConfirmation, request.loss());
-                Err(failure.advise(format!(
-                    "if that is what you want, add --{}",
-                    DiscardLog::OPTION
-                )))
+                Err(failure.advise(format!("if you intend that, add --{}", DiscardLog::OPTION)))
             }
         };
     }
@@ -165,7 +162,7 @@ fn discard_log(context: &Context<'_>, request: &DiscardLog) -> Result<Answer, Fa
         true => Ok(Done::changed(format!(
             "discarded the intent log of {name}: its last acknowledged writes are lost"
         ))),
-        false => Ok(Done::already(format!("no intent log of {name} waits"))),
+        false => Ok(Done::already(format!("no intent log of {name} is pending"))),
     }
 }
 
@@ -218,19 +215,19 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     Ok(Done::changed(format!("created volume {name} of {size}")))
 }
 
-/// What is there is not changed.
+/// Returns the response for an existing dataset, which is not changed.
 pub fn already(what: String, properties: &Properties) -> Answer {
     Done::already(match properties.is_empty() {
         true => format!("{what} exists already"),
-        false => format!("{what} exists already; its properties are as they were"),
+        false => format!("{what} exists already; its properties are unchanged"),
     })
 }
 
-/// A volume that reserves its whole size may not fit where one that takes space as it is written does.
+/// A volume that reserves its full size might not fit where a sparse one does.
 fn without_room(failure: Failure, create: &Create) -> Failure {
     match failure.kind {
         FailureKind::NoSpace if !create.sparse => failure.advise(format!(
-            "choose a smaller size: `bulkhead volume space {}` shows what is left; or reserve no space with --sparse, \
+            "choose a smaller size: `bulkhead volume space {}` shows the available space; or reserve no space with --sparse, \
              and watch that the pool does not fill up",
             create.name.pool()
         )),
@@ -238,7 +235,7 @@ fn without_room(failure: Failure, create: &Create) -> Failure {
     }
 }
 
-/// Values as the engine takes them: text, which it checks itself.
+/// Converts the properties to the engine's form: text, which the engine validates.
 pub fn values(properties: &Properties) -> Vec<(String, Value)> {
     let pairs = properties.iter();
     pairs
@@ -255,10 +252,10 @@ const SIZES: [&str; 6] = [
     QUOTAS[0],
     QUOTAS[1],
 ];
-/// Those that bound what a dataset uses.
+/// Properties that limit the space of a dataset.
 const QUOTAS: [&str; 2] = ["quota", "refquota"];
 
-/// Refuses what is no size where one is meant.
+/// Refuses values of size properties that are not sizes.
 pub fn refuse_no_sizes(properties: &Properties) -> Result<(), Failure> {
     for (name, value) in properties {
         if !SIZES.contains(&name.as_str()) || value == NO_SIZE {
@@ -309,7 +306,7 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
         name: info.name.parse().ok()?,
         size: shape.size.get(),
         block_size: u32::try_from(shape.block_size.get()).ok()?,
-        // No volume has a size of 0; one whose key is missing does not show its size.
+        // No volume has a size of 0. A volume without its key does not report its size.
         locked: shape.size.get() == 0,
         frozen: None,
         used: info.used.get(),
@@ -374,7 +371,8 @@ fn not_a_volume(name: &VolumeName) -> Failure {
     Failure::usage(format!("{name} is not a volume"))
 }
 
-/// Of a volume whose key is missing neither size nor block size is known: they are shown as zeros.
+/// Refuses a volume without its key. Its size and block size are not known and are reported as
+/// zero.
 pub fn refuse_locked(name: &VolumeName, shape: VolumeShape) -> Result<(), Failure> {
     if shape.block_size.get() != 0 {
         return Ok(());
@@ -412,7 +410,7 @@ fn resize(
         )));
     }
     let shrinks = format!(
-        "{name} would shrink from {} to {}: what lies beyond would be lost",
+        "{name} would shrink from {} to {}: the data beyond that would be lost",
         ByteCount(old_size),
         ByteCount(size)
     );
@@ -425,7 +423,7 @@ fn resize(
     if size < old_size && !allow_shrink {
         let message = shrinks;
         return Err(Failure::new(FailureKind::NeedsConfirmation, message)
-            .advise("if that is what you want, add --allow-shrink"));
+            .advise("if you intend that, add --allow-shrink"));
     }
     resize_checked(context, name, &before, ByteCount(size), size > old_size)?;
     context.hooks.resized(name);
@@ -463,7 +461,7 @@ fn resize_checked(
     Ok(())
 }
 
-/// Sets aside what was set aside before something that failed.
+/// Restores the reservation after a failure.
 pub fn reserve_as(context: &Context<'_>, name: &VolumeName, before: &DatasetInfo) {
     let bytes = Value::Number(before.refreservation.get());
     let reserved = [("refreservation".to_owned(), bytes)];
@@ -480,10 +478,10 @@ pub fn give_back(name: &VolumeName, adjusted: Result<(), engine::dataset::Datase
     }
 }
 
-/// Destroys what is a volume, complete or not.
+/// Destroys a volume, complete or not.
 fn destroy_volume(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
     let name = &request.name;
-    // One that is not there is told by what follows.
+    // The next step reports a missing dataset.
     let found = context.pool.dataset(name.into());
     if found.is_ok_and(|info| info.kind == DatasetKind::Filesystem) {
         let all = context.pool.datasets(name.into(), Snapshots::Skip);
@@ -494,7 +492,7 @@ fn destroy_volume(context: &Context<'_>, request: &Destroy) -> Result<Answer, Fa
         };
         return Err(
             Failure::usage(format!("{name} is a file system{holds}, and no volume")).advise(format!(
-                "`bulkhead filesystem destroy {name} --recursive --dry-run` shows what would be destroyed with it"
+                "`bulkhead filesystem destroy {name} --recursive --dry-run` lists the datasets that would be destroyed with it"
             )),
         );
     }
@@ -556,7 +554,7 @@ pub fn destroy<T: Confirmable>(
         return Err(part_destroyed(context, loss, failure));
     }
     if info.kind == DatasetKind::Filesystem {
-        // Its clients wait to hear what became of it.
+        // Its clients are blocked until the state is served again.
         context.hooks.exports_changed()?;
     }
     let kind = match info.kind {
@@ -566,7 +564,7 @@ pub fn destroy<T: Confirmable>(
     Ok(loss.destroyed(format_args!("destroyed {kind} {name}")))
 }
 
-/// Refuses to destroy what something depends on, or what clients may use.
+/// Refuses to destroy a dataset with dependents, or one that clients have access to.
 fn refuse_destroy(context: &Context<'_>, what: &Destroyed<'_>) -> Result<(), Failure> {
     match what.recursive {
         false => refuse_dependents(context, what.name)?,
@@ -617,7 +615,7 @@ fn exported_in<'a>(all: &'a All, name: &'a VolumeName) -> impl Iterator<Item = &
     all.volumes().filter(is_meant)
 }
 
-/// Ends the exports of `name` and of all below it; returns them as they were.
+/// Removes the exports of `name` and of all below it. Returns them.
 fn end_exports(
     context: &Context<'_>,
     name: &VolumeName,
@@ -637,7 +635,7 @@ fn end_exports(
     Ok(ended)
 }
 
-/// One that is exported is refused even while nobody is connected: its clients may come back.
+/// An exported volume is refused even without connected clients: they might reconnect.
 fn exported_failure(name: &VolumeName, users: &[String]) -> Failure {
     let by = match users {
         [] => String::new(),
@@ -647,21 +645,21 @@ fn exported_failure(name: &VolumeName, users: &[String]) -> Failure {
         .advise("unmap or unexport it first, or add --exported to end its exports and connections")
 }
 
-/// Exports again what could not be destroyed.
+/// Restores the exports of volumes that could not be destroyed.
 fn put_back(context: &Context<'_>, ended: Vec<(VolumeName, String)>) {
     for (name, document) in ended {
         let back = vec![(EXPORT_PROPERTY.to_owned(), Some(document))];
         if let Err(failure) = context.edit(name.as_str(), back) {
-            // Usual for what is gone: some were destroyed before one refused.
+            // Expected for destroyed volumes: some were destroyed before one failed.
             tracing::debug!(volume = %name, %failure, "not exported again");
         }
     }
     if let Err(failure) = context.hooks.exports_changed() {
-        tracing::error!(%failure, "what could not be destroyed is not served again");
+        tracing::error!(%failure, "volumes that could not be destroyed are not served again");
     }
 }
 
-/// Refuses if a volume elsewhere is a clone of what would be destroyed.
+/// Refuses if a volume elsewhere is a clone of a dataset to be destroyed.
 fn refuse_clones(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     let all = context
         .pool
@@ -719,7 +717,7 @@ pub fn properties(
             (name, Property { value, source })
         })
         .collect();
-    // Of file systems only; the library tells no text that is set nowhere.
+    // For file systems only. The library does not report a text property that is not set.
     if all.contains_key("recordsize") {
         all.entry(filesystem::SHARE.to_owned())
             .or_insert_with(|| Property {
@@ -788,7 +786,7 @@ pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<
     Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
 }
 
-/// A quota has to have room for what is there.
+/// Adds advice for a quota smaller than the used space.
 fn beyond_quota(failure: Failure, name: &str, properties: &Properties) -> Failure {
     let is_quota = QUOTAS.iter().any(|quota| properties.contains_key(*quota));
     if failure.kind != FailureKind::NoSpace || !is_quota {
@@ -800,7 +798,7 @@ fn beyond_quota(failure: Failure, name: &str, properties: &Properties) -> Failur
     ))
 }
 
-/// Gives properties the values again that they had before another one of the same request failed.
+/// Restores the previous values of properties after another property of the same request failed.
 fn set_back<'a>(
     context: &Context<'_>,
     dataset: &Dataset,
@@ -822,7 +820,7 @@ fn set_back<'a>(
             None => context.pool.inherit_property(dataset.into(), name),
         };
         if let Err(error) = restored {
-            tracing::warn!(%error, name, "a property keeps the value of a request that failed");
+            tracing::warn!(%error, name, "a property retains the value of a failed request");
         }
     }
 }

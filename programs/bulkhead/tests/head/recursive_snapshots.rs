@@ -122,7 +122,7 @@ fn what_is_refused_makes_nothing() {
     let said = machine.ok("snapshot create -r tank/db@noon tank/db/a@noon tank/other@noon");
     assert!(
         said.out.contains(
-            "created 4 snapshot(s) at one moment: tank/db/a@noon, tank/db/b@noon, tank/db/c@noon, tank/other@noon"
+            "created 4 snapshot(s) at the same time: tank/db/a@noon, tank/db/b@noon, tank/db/c@noon, tank/other@noon"
         ),
         "{}",
         said.out

@@ -118,8 +118,8 @@ fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
     std::fs::rename(&keys, &away).expect("taken away");
     let server = machine.serve("");
     let told = problems(&machine);
-    assert!(told.contains("Nobody can log in as ann"), "{told}");
-    assert!(told.contains("which this machine does not have"), "{told}");
+    assert!(told.contains("No initiator can log in as ann"), "{told}");
+    assert!(told.contains("which this host does not have"), "{told}");
     for user in [ann(), String::new(), "ann%@".to_owned()] {
         assert!(!is_let_in(&machine, &user, ""), "{user}");
     }

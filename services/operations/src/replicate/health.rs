@@ -100,10 +100,7 @@ fn why(
     let to = &document.to;
     let contents = match (state.succeeded_unix_s, age_s(state.succeeded_unix_s, now)) {
         (0, _) => "nothing of it is there yet".to_owned(),
-        (then, None) => format!(
-            "its copy is dated {}, which is in the future",
-            utc(then)
-        ),
+        (then, None) => format!("its copy is dated {}, which is in the future", utc(then)),
         (then, Some(_)) => format!("its copy has the contents of {}", utc(then)),
     };
     match trouble {
@@ -138,9 +135,10 @@ fn what(glance: &ReplicationGlance) -> (&'static str, String) {
             "mend the cause, and replicate; it is also tried again by itself if it has a time",
             run,
         ),
-        Some(ReplicationTrouble::Late) | None => {
-            ("find the cause of the delay: the progress is shown by", list)
-        }
+        Some(ReplicationTrouble::Late) | None => (
+            "find the cause of the delay: the progress is shown by",
+            list,
+        ),
     }
 }
 

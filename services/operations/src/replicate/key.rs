@@ -41,9 +41,9 @@ fn opened(document: &KeyDocument, ring: &Ring) -> Result<NewKey, Failure> {
             .map_err(|error| {
                 let message = format!("the pool's key for replication cannot be read: {error}");
                 Failure::new(FailureKind::Unavailable, message).advise(
-                "copy the key from the host that has it (see \"Keys of secrets\" in the guide \
+                    "copy the key from the host that has it (see \"Keys of secrets\" in the guide \
                  about recovery), or create a new key: `bulkhead replicate rotate-key`",
-            )
+                )
             })?,
         (None, Some(plain)) => Zeroizing::new(units::hex::decode(plain).ok_or_else(broken)?),
         _ => return Err(broken()),

@@ -507,7 +507,9 @@ impl<'a> Session<'a> {
         match self.hear()? {
             FromReceiver::Present(present) => Ok(present),
             FromReceiver::Failed(failure) => Err(self.theirs(failure)),
-            FromReceiver::Done { .. } => Err(Failure::usage("the receiver sent an unexpected message")),
+            FromReceiver::Done { .. } => {
+                Err(Failure::usage("the receiver sent an unexpected message"))
+            }
         }
     }
 
@@ -517,7 +519,9 @@ impl<'a> Session<'a> {
         match self.hear()? {
             FromReceiver::Done { .. } => Ok(()),
             FromReceiver::Failed(failure) => Err(self.theirs(failure)),
-            FromReceiver::Present(_) => Err(Failure::usage("the receiver sent an unexpected message")),
+            FromReceiver::Present(_) => {
+                Err(Failure::usage("the receiver sent an unexpected message"))
+            }
         }
     }
 
@@ -737,7 +741,9 @@ impl One<'_> {
         match session.hear()? {
             FromReceiver::Done { bytes } => Ok(bytes),
             FromReceiver::Failed(failure) => Err(session.theirs(failure)),
-            FromReceiver::Present(_) => Err(Failure::usage("the receiver sent an unexpected message")),
+            FromReceiver::Present(_) => {
+                Err(Failure::usage("the receiver sent an unexpected message"))
+            }
         }
     }
 

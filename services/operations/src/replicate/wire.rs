@@ -129,7 +129,10 @@ impl<'a> Until<'a> {
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         match left.is_zero() {
-            true => Err(io::Error::new(io::ErrorKind::TimedOut, "the deadline has passed")),
+            true => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the deadline has passed",
+            )),
             false => Ok(Some(left)),
         }
     }
