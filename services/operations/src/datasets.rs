@@ -61,7 +61,7 @@ pub struct Parents<'a> {
 }
 
 impl Parents<'_> {
-    /// Keeps the created parents: the operation that needed them succeeded.
+    /// Retains the created parents: the operation that needed them succeeded.
     pub fn keep(mut self) {
         self.made.clear();
     }

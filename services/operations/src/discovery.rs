@@ -79,7 +79,7 @@ fn value<'a>(root: &str, all: &'a All) -> Option<&'a String> {
     all.own(root)?.get(DISCOVERY_PROPERTY)
 }
 
-/// Returns the discovery users of the pool whose root dataset is `root`.
+/// Returns the discovery users of the pool with the root dataset `root`.
 fn kept(root: &str, all: &All) -> Result<Option<ChapUsers>, Failure> {
     let users = value(root, all).map(|value| ChapUsers::decode(DISCOVERY_PROPERTY, value));
     users.transpose().map_err(|error| {

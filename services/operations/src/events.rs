@@ -112,7 +112,7 @@ pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<News> {
     news
 }
 
-/// Returns the leaf devices. A device that replaces another one appears twice; the entry within the
+/// Returns the leaf devices. A replacement device appears twice; the entry within the
 /// replacement counts.
 fn devices_of(status: &PoolStatus) -> BTreeMap<&str, &DeviceView> {
     fn collect<'a>(device: &'a DeviceView, found: &mut BTreeMap<&'a str, &'a DeviceView>) {

@@ -374,7 +374,7 @@ fn expire_client(context: &Context<'_>, asked: &ExpireClient) -> Result<Answer, 
     }
     Ok(match context.hooks.expire_client(number) {
         true => Done::changed(format!(
-            "what {who} from {address} had open and locked is taken away"
+            "all open files and locks of {who} from {address} are released"
         )),
         false => Done::already(format!("{who} from {address} has no open files or locks")),
     })

@@ -60,7 +60,7 @@ fn material(key: &KeyBytes) -> KeyMaterial {
     KeyMaterial::new(key.reveal().clone())
 }
 
-/// Returns the Bulkhead property for a dataset whose key comes from a key program.
+/// Returns the Bulkhead property for a dataset with a key program.
 pub fn own_property(desired: &KeySettings) -> Option<(String, String)> {
     match &desired.location {
         KeyLocation::Command(words) => {
@@ -237,7 +237,7 @@ pub fn load_missing(
         .iter()
         .filter(|info| info.is_root() && info.is_locked())
     {
-        // An invalid property of one root must not prevent the keys of others from being loaded.
+        // An invalid property of one root must not prevent the other keys from being loaded.
         let places = match locations(all, root) {
             Ok(places) => places,
             Err(failure) => {

@@ -20,13 +20,13 @@ use zeroize::Zeroizing;
 const PROGRAMS: &str = "/etc/bulkhead/key-programs";
 /// Overrides the directory.
 const PROGRAMS_VARIABLE: &str = "BULKHEAD_KEY_PROGRAMS";
-/// Time-out for a key program.
+/// Time-out for a key binary.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(10);
 /// Interval between two checks whether the process has exited.
 const PROGRAM_LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes of its standard error that are retained.
 const COMPLAINT_BYTES_MAX: usize = 1024;
-/// Time-out for the standard error of a failed key program, if a child of it holds the pipe open.
+/// Time-out for the standard error of a failed process, if a child of it holds the pipe open.
 const COMPLAINT_WAIT: Duration = Duration::from_secs(1);
 
 /// The reason why a key was not read, with its location.
@@ -45,7 +45,7 @@ pub enum SourceError {
         /// The reason.
         why: String,
     },
-    /// The key program failed.
+    /// The process failed.
     #[error("key program {program}: {why}")]
     Program {
         /// Its name.
@@ -55,7 +55,7 @@ pub enum SourceError {
     },
 }
 
-/// Returns the key at that location. Blocks up to the time-out of a key program.
+/// Returns the key at that location. Blocks up to [`PROGRAM_TIME_MAX`].
 pub fn fetch(location: &KeyLocation) -> Result<KeyMaterial, SourceError> {
     match location {
         KeyLocation::Prompt => Err(SourceError::Prompt),

@@ -136,7 +136,7 @@ pub trait ServerHooks {
     fn log_filter(&self, _: Option<&str>) -> Result<Answer, Failure> {
         let message = "no server has the pool";
         Err(Failure::new(FailureKind::Unavailable, message)
-            .advise("RUST_LOG sets what a command, or a server that starts, logs"))
+            .advise("RUST_LOG sets the log level of a command, or of a server at its start"))
     }
     /// Legs that failed so often that they are not tried again for now.
     fn held_legs(&self) -> Vec<String> {

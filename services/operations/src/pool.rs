@@ -66,8 +66,8 @@ fn no_legs() -> Result<Answer, Failure> {
     Err(Failure::new(FailureKind::Unavailable, message))
 }
 
-/// Retries a leg, or all legs with too many failures, because an administrator who clears the errors of a pool has
-/// checked its devices. Returns the retried legs.
+/// Retries a leg, or all legs with too many failures, because the errors of a pool are cleared after its devices were
+/// checked. Returns the retried legs.
 fn retry_legs(context: &Context<'_>, device: Option<String>) -> Vec<String> {
     let mut legs = match device {
         Some(device) => vec![device],
@@ -96,7 +96,7 @@ fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
 }
 
 /// Performs the requests that need only the state of the pool. A server uses its last cached state, so that the request
-/// never waits for a device.
+/// never blocks on a device.
 pub fn of_state(request: &PoolRequest) -> Option<fn(PoolState) -> Answer> {
     match request {
         PoolRequest::Status => Some(|state| Answer::Pool(Box::new(state))),
@@ -307,7 +307,7 @@ fn parity_in(name: &str, kind: &str) -> usize {
     digit.map_or(1, |digit| digit as usize)
 }
 
-/// The loss of any data group is the loss of the pool. One group with less redundancy makes the
+/// The loss of any data group is the loss of the pool. One group with less redundancy renders the
 /// redundancy of the rest worthless.
 fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failure> {
     let is_data = |group: &&DeviceStatus| group.role == Role::Data;

@@ -1,4 +1,4 @@
-//! Gives the volumes of a copied pool new identities, so that initiators see them as separate
+//! Assigns new identities to the volumes of a copied pool, so that initiators see them as separate
 //! disks.
 
 use control::Failure;

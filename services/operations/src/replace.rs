@@ -40,7 +40,7 @@ pub fn plan(context: &Context<'_>, options: &ReplaceOptions) -> Result<Answer, F
     Ok(Answer::Replacement(Box::new(choose(&pool, disks, options))))
 }
 
-/// Replaces the disk and waits until the new disk holds all data. Continues a replacement in
+/// Replaces the disk and blocks until the new disk holds all data. Continues a replacement in
 /// progress, so that the request can be repeated after an interruption.
 pub fn perform(
     context: &Context<'_>,
@@ -110,14 +110,14 @@ fn refused(error: PoolError) -> Failure {
     }
 }
 
-/// Waits until no replacement or resilver is active.
+/// Blocks until no replacement or resilver is active.
 fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let (mut looks, mut idle) = (0, 0);
     loop {
         if context.hooks.is_ending() {
             let message = "the server is stopping; the replacement resumes at its next start";
             return Err(Failure::new(FailureKind::Unavailable, message)
-                .advise("run the same command again then: it waits for the rest"));
+                .advise("run the same command again then: it continues to wait"));
         }
         let pool = match context.pool.status() {
             // The resilver of a slow disk is the reason to wait.
@@ -153,7 +153,7 @@ fn is_filled(pool: &PoolStatus, new: &str) -> bool {
     device.is_some_and(|device| device.state == DeviceState::Online)
 }
 
-/// The new disk was removed or has failed. The replacement makes no progress until it is available again or is itself
+/// The new disk was removed or has failed. The replacement is stalled until it is available again or is itself
 /// replaced.
 fn stands_still(pool: &PoolStatus) -> Failure {
     let new = under_way(pool).unwrap_or_default();
@@ -162,7 +162,7 @@ fn stands_still(pool: &PoolStatus) -> Failure {
         .map_or("gone", |device| status::word(device.state));
     let message = format!("the replacement is stalled: the new disk {new} is {state}");
     Failure::new(FailureKind::Unavailable, message).advise(format!(
-        "`bulkhead pool online {0} {new}` uses it again, and then the same command waits for the rest; \
+        "`bulkhead pool online {0} {new}` uses it again, and then the same command continues to wait; \
          `bulkhead pool detach {0} {new}` keeps the old disk",
         pool.name
     ))

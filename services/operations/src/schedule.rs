@@ -125,7 +125,7 @@ fn newly_excess(before: &All, after: &All, infos: &[DatasetInfo]) -> Vec<Snapsho
     after.filter(|name| !before.contains(name)).collect()
 }
 
-/// Returns the name of a snapshot that a rule takes at `now_s`.
+/// Returns the name of a rule's snapshot at `now_s`.
 fn name_at(volume: &str, now_s: u64, label: &str) -> Result<SnapshotName, units::NameError> {
     format!("{volume}@{NAME_PREFIX}{}-{label}", compact_utc(now_s)).parse()
 }
@@ -317,7 +317,7 @@ pub fn next_moment<'a>(texts: impl Iterator<Item = &'a str>, now_s: u64) -> Opti
     rules.map(|rule| rule.when.next(now_s)).min()
 }
 
-/// Takes the snapshots that are due at `now_s`, all at the same time, and removes those beyond the
+/// Creates the snapshots that are due at `now_s`, all at the same time, and removes those beyond the
 /// retention.
 pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Outcome, Failure> {
     let all = context.all()?;
@@ -431,7 +431,7 @@ fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Fail
     Ok(written == Some(&Value::Number(0)))
 }
 
-/// Takes `names`, all volumes at once. If that fails, takes them one by one. Returns the snapshots
+/// Creates the snapshots `names`, all at once. If that fails, creates them one by one. Returns the snapshots
 /// taken and the events to report.
 fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, Vec<News>) {
     let (mut taken, mut news) = (Vec::new(), Vec::new());

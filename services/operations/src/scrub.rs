@@ -22,7 +22,7 @@ const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Polls between two progress reports.
 const LOOKS_PER_REPORT: u32 = 5;
 
-/// Polls without a scan after which there is none. ZFS briefly shows none while it replaces a scan with another one,
+/// Polls without a scan after which there is none. ZFS briefly shows none while it replaces a scan with a new one,
 /// such as the resilver of a device that is available again.
 const LOOKS_WITHOUT_SCAN_MAX: u32 = 50;
 
@@ -93,7 +93,7 @@ pub fn perform(
     )))
 }
 
-/// Waits until no resilver is active: ZFS starts no scrub before.
+/// Blocks until no resilver is active: ZFS starts no scrub before.
 fn await_resilver(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     loop {
         let status = context.pool.status().map_err(failures::pool)?;
@@ -119,7 +119,7 @@ fn command_scrub(pool: &dyn Pool, command: ScrubCommand, done: String) -> Result
     }
 }
 
-/// Waits until no scan is active. A pause or the shutdown of the server ends the wait, too.
+/// Blocks until no scan is active, or until a pause or the shutdown of the server.
 pub fn wait_for_scan(
     context: &Context<'_>,
     progress: &mut dyn FnMut(&str),

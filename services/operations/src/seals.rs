@@ -16,7 +16,7 @@ use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// The first word of a sealed text in the format of this file.
+/// The version of the format of sealed texts, their first field.
 const FORM: &str = "1";
 /// HKDF label of the sealing key.
 const LABEL: &[u8] = b"bulkhead secrets 1";

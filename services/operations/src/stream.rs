@@ -112,7 +112,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Waits until the descriptor is ready or the transfer must stop.
+    /// Blocks until the descriptor is ready or the transfer must stop.
     fn wait(&mut self, ready: PollFlags) -> io::Result<()> {
         let interval = Timespec::try_from(LOOK_INTERVAL).expect("a fraction of a second");
         loop {

@@ -1,5 +1,5 @@
 //! Selects the copies of a promotion. Two copies of one disk must never both become that disk: the older one is left
-//! out. So is a copy whose original no longer existed at the sender, unless it is named.
+//! out. So is a copy of an original that no longer existed at the sender, unless it is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! The originals that still exist at the sender. Each run lists its volumes, so that the receiver can tell a copy whose
-//! original was renamed or destroyed from one that is just older than the rest.
+//! The originals that still exist at the sender. Each run lists its volumes, so that the receiver can tell a copy of a
+//! renamed or destroyed original from one that is just older than the rest.
 
 use control::Failure;
 use control::calendar::utc;
@@ -75,7 +75,7 @@ fn late_one(replica: &Replica, now: u64) -> Option<ReplicationGlance> {
     })
 }
 
-/// Marks the copies of a rule whose originals are no longer replicated, and only those.
+/// Marks the copies of a rule without a replicated original, and only those.
 pub fn listed(
     context: &Context<'_>,
     peer: &Fingerprint,

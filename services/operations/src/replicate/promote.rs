@@ -317,7 +317,7 @@ fn target_of(replica: &Replica, name: &IscsiName) -> TargetDocument {
     sent.unwrap_or_default()
 }
 
-/// Makes the stored properties of the original those of the volume itself.
+/// Applies the stored properties of the original to the volume itself.
 fn edits(replica: &Replica, now: u64) -> Edits {
     let promoted = PromotedDocument {
         version: 1,

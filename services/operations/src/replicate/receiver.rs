@@ -292,7 +292,7 @@ fn documents_of(said: &[(String, String)]) -> Result<&[(String, String)], Failur
             format!("a sender may not set property {name} here"),
         )
         .advise(
-            "use the same version of bulkhead on both sides; if it is, check who controls the sender",
+            "use the same version of bulkhead on both sides; if it is, check whether the sender is compromised",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The sending side: takes a snapshot of all replicated volumes at once, queries the state of the
+//! The sending side: creates a snapshot of all replicated volumes at once, queries the state of the
 //! copies, and sends the differences.
 
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ pub const TAG_PREFIX: &str = "repl-";
 const BUFFER_BYTES: usize = 256 << 10;
 /// Interrupted streams that one run may have to complete before it gets to its own snapshot.
 const RESUMES_MAX: usize = 4;
-/// Consecutive broken connections after which the run ends.
+/// Consecutive broken connections after which the run fails.
 const BROKEN_MAX: usize = 3;
 /// Volumes that the failure of a run names.
 const FAILURES_NAMED_MAX: usize = 3;
@@ -275,7 +275,7 @@ fn listed(
     })
 }
 
-/// Refuses a receiver whose engine does not support any stream format of ours.
+/// Refuses a receiver with an engine that does not support our stream format.
 fn refuse_other_formats(context: &Context<'_>, present: &Present) -> Result<(), Failure> {
     let format = needs(context.pool.sending())?.format();
     if present.formats.is_empty() || present.formats.iter().any(|one| one == format) {
@@ -364,7 +364,7 @@ pub fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<Vol
     }
 }
 
-/// Takes all snapshots at the same time, including the data of replayed intent logs. Volumes of which no snapshot can
+/// Creates all snapshots at the same time, including the data of replayed intent logs. Volumes of which no snapshot can
 /// be taken are left out.
 fn take_snapshots(
     context: &Context<'_>,

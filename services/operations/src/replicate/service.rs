@@ -13,7 +13,7 @@ use crate::Context;
 
 /// Connections in the kernel's accept queue.
 const BACKLOG: i32 = 64;
-/// Maximum number of connection threads. A connection that was replaced ends at its next check, but while the pool
+/// Maximum number of connection threads. A connection that was replaced is closed at its next check, but while the pool
 /// hangs it does not reach one.
 const THREADS_MAX: usize = 256;
 /// Interval between two checks for due rules.
@@ -21,7 +21,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause after a failure, in seconds; shorter if runs are more frequent.
 const RETRY_SECONDS_MAX: u64 = 60;
 
-/// Gives callers access to the pool; none once it is released.
+/// Access to the pool for callers; none once it is released.
 pub trait Access: Send + Sync {
     /// Calls `work` with the pool, which stays open until `work` returns.
     fn with(&self, work: &mut dyn FnMut(&Context<'_>));
