@@ -1,5 +1,5 @@
-//! Finds who performs a request: the pool's server if one runs, otherwise this very process,
-//! which opens the pool for it and exports it again.
+//! Performs a request through the pool's server if there is one. Otherwise this process itself
+//! opens the pool, performs the request and exports the pool again.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,14 +29,14 @@ use crate::open::{self, Access, OpenOptions, PreviousOwner};
 use crate::places;
 use crate::sockets::{self, Sockets};
 
-/// How long a server may take for an answer that a question to another one could do with.
+/// Time-out for a server's response that is only an optional input to a request to another server.
 const BRIEF_WAIT: Duration = Duration::from_secs(2);
-/// Longest time that a command waits for another that has the pool open.
+/// Time-out for a command that waits for another command that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
-/// Pause between two looks.
+/// Polling interval.
 const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Asks the server of `pool`, or opens the pool.
+/// Sends the request to the server of `pool`, or opens the pool.
 pub fn ask(
     common: &Common,
     pool: &PoolSelector,
@@ -89,7 +89,7 @@ pub fn ask_with(
                 open_and_perform(common, pool, request, descriptor, progress)
             })?;
             if ends.is_some() {
-                // A server that was killed left it. Nobody looks for that server any more.
+                // A killed server left the socket. Clients need not wait for that server any more.
                 let _ = std::fs::remove_file(sockets::socket(common, pool));
             }
             answer
@@ -106,7 +106,8 @@ pub fn ask_with(
     Ok(answer)
 }
 
-/// The same request. A leg that is to be taken off a pool which goes on without the record of its legs has the name that the engine knows.
+/// Returns the request with the device names of the engine, for a leg to be detached from a pool that continues without
+/// its leg record.
 fn by_place(common: &Common, pool: &PoolName, request: Request) -> Result<Request, Failure> {
     let Request::Pool(PoolRequest::Detach(Detach { device })) = &request else {
         return Ok(request);
@@ -124,7 +125,7 @@ fn by_place(common: &Common, pool: &PoolName, request: Request) -> Result<Reques
     Ok(Request::Pool(PoolRequest::Detach(Detach { device })))
 }
 
-/// Whether nobody but a server that runs can answer it.
+/// Returns whether only a running server can perform the request.
 fn is_about_a_server(request: &Request) -> bool {
     matches!(request, Request::Portal(_) | Request::Server(_))
 }
@@ -134,7 +135,8 @@ fn old_device(request: &Request) -> Option<PathBuf> {
     request.operation().leaving_device()
 }
 
-/// Whether `device` is no part of the pool: its data may still be on the way to others.
+/// Returns whether `device` is not part of the pool. Otherwise its data might still be in transfer
+/// to other devices.
 fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
     let status = Request::Pool(PoolRequest::Status);
     let Ok(Answer::Pool(status)) = ask_server(common, pool, status) else {
@@ -151,13 +153,13 @@ fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
     true
 }
 
-/// Asks the server of `pool`, which must have one.
+/// Sends the request to the server of `pool`, which must be running.
 pub fn ask_server(common: &Common, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
     let mut client = sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?;
     client.call(request, &mut |_| ())
 }
 
-/// Nobody serves `pool`.
+/// Returns the failure for a pool without a server.
 pub fn no_server(pool: &PoolName) -> Failure {
     let message = format!("no server of pool {pool} runs");
     Failure::new(FailureKind::Unreachable, message)
@@ -169,7 +171,7 @@ fn new_devices(request: &Request) -> Vec<PathBuf> {
     request.operation().joining_devices()
 }
 
-/// Who has the pool.
+/// The current holder of the pool.
 pub(crate) enum Hold {
     /// A server.
     Server(Client),
@@ -177,8 +179,8 @@ pub(crate) enum Hold {
     Own(PoolLock),
 }
 
-/// Connects to the pool's server, or takes its place for a moment. Waits for another command that
-/// does so, and for a server that is just starting.
+/// Connects to the pool's server, or acquires its lock for a command. Waits for another command
+/// that holds the lock, and for a server that is just starting.
 pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
     let socket = sockets::socket(common, pool);
     let deadline = Instant::now() + HOLD_WAIT;
@@ -200,17 +202,18 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
         }
         if Instant::now() >= deadline {
             let message = format!("another command, or a starting server, has pool {pool}");
-            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+            return Err(Failure::new(FailureKind::Busy, message).advise("try again shortly"));
         }
         std::thread::sleep(HOLD_LOOK_INTERVAL);
     }
 }
 
-/// Refuses what neither a server nor an open pool could judge: before either is asked.
+/// Refuses requests that neither a server nor an open pool can decide, before either receives them.
 ///
 /// # Errors
 ///
-/// The cluster runs a pool that would end, or another pool of this machine has a target of that name.
+/// The cluster manages a pool that would be exported or destroyed, or another pool of this host has a target of that
+/// name.
 pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     managed::refuse_end(common.maintenance, pool, request)?;
     refuse_taken_target(common, pool, request)?;
@@ -224,7 +227,7 @@ pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(),
     }
 }
 
-/// The dataset whose copies are to take the place of their originals.
+/// Returns the dataset with the copies to be promoted.
 fn promotion(request: &Request) -> Option<&VolumeName> {
     match request {
         Request::Replicate(ReplicateRequest::Promote(promote)) => Some(&promote.dataset),
@@ -232,7 +235,7 @@ fn promotion(request: &Request) -> Option<&VolumeName> {
     }
 }
 
-/// Refuses to have copies take the place of originals that another pool of this machine serves. `list`: the copies.
+/// Refuses to promote copies of originals that another pool of this host serves. `list`: the copies.
 fn refuse_served_originals(
     common: &Common,
     pool: &PoolName,
@@ -254,7 +257,7 @@ fn refuse_served_originals(
         None => Ok(()),
         Some((other, copy, original)) => {
             let message = format!(
-                "{original} of pool {other}, which this machine serves, is the disk that {copy} would be"
+                "{original} of pool {other}, which this host serves, has the identity that {copy} would get"
             );
             Err(Failure::new(FailureKind::Exists, message).advise(format!(
                 "initiators take both for one disk: first unmap it with `bulkhead target unmap`, or export the pool with \
@@ -282,8 +285,8 @@ fn served_original(
     })
 }
 
-/// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
-/// only, and would take the units of both for its own.
+/// Refuses to create a target that another server of this host has: an initiator identifies targets by their names
+/// only, and would merge the units of both.
 fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     let Request::Target(TargetRequest::Create(Create { name, .. })) = request else {
         return Ok(());
@@ -299,14 +302,15 @@ fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> R
         None => Ok(()),
         Some(other) => {
             let message =
-                format!("pool {other}, which this machine serves, has a target {name} already");
+                format!("pool {other}, which this host serves, already has a target {name}");
             Err(Failure::new(FailureKind::Exists, message)
                 .advise("choose another name: initiators tell targets apart by nothing else"))
         }
     }
 }
 
-/// What the server of `pool` tells from memory, whatever its disks do; `None` if it does not answer soon.
+/// Returns the cached state from the server of `pool`, without disk access; `None` if the server does not respond in
+/// time.
 pub fn ask_briefly(common: &Common, pool: &PoolName) -> Option<Status> {
     let client = Client::connect(&sockets::socket(common, pool)).ok()?;
     let mut client = client.patient_for(BRIEF_WAIT).ok()?;
@@ -334,15 +338,15 @@ fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
     })
 }
 
-/// Whether what `request` does to the devices of a pool is remembered, or forgotten, once it has succeeded.
+/// Returns whether the changed devices of a pool are stored in, or removed from, the cache after `request` succeeds.
 pub fn is_remembered(request: &Request) -> bool {
     let changes_devices = !new_devices(request).is_empty() || old_device(request).is_some();
     changes_devices || is_end(request) == Some(End::Destroy)
 }
 
-/// Pools that nobody serves here and that may be here: those that were seen on this machine, and those whose servers
-/// were killed; where nobody serves any, those that are where the command is told to look, or usually are. Beside
-/// servers no disk is read for it: what they know is told while disks hang.
+/// Returns the pools without a server that might be on this host: the known pools, and those with a killed server. If
+/// no pool is served, also those found in the configured or default device directories. If some are, no disk is read,
+/// because status must be available while disks hang.
 pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>, Failure> {
     let known = places::known_pools(common);
     let is_told_where = !common.search().is_empty();
@@ -359,7 +363,7 @@ pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>
     Ok(found)
 }
 
-/// What ends a pool's being open.
+/// The ways to end the use of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Export it.
@@ -368,7 +372,7 @@ pub enum End {
     Destroy,
 }
 
-/// Whether `request` ends it.
+/// Returns whether `request` ends the use of the pool.
 pub fn is_end(request: &Request) -> Option<End> {
     match request {
         Request::Pool(PoolRequest::Export | PoolRequest::Close(_)) => Some(End::Export),
@@ -387,7 +391,7 @@ fn open_and_perform(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     managed::refuse(common.maintenance, name)?;
-    // Found first: a wrong name needs no engine to be told so.
+    // Searched first, so that a wrong name fails without starting an engine.
     let candidate = places::candidate(common, name)?;
     let end = is_end(&request);
     if end == Some(End::Export) && candidate.state == CandidateState::Exported {
@@ -460,7 +464,7 @@ pub fn destroy(pool: Box<dyn Pool>) -> Result<(), Failure> {
     })
 }
 
-/// Makes a pool, and exports it.
+/// Creates a pool, and exports it.
 ///
 /// `legs`: a configuration of legs on several heads, by which it is made; `create` names no devices then.
 pub fn create(common: &Common, create: PoolCreate, legs: Option<&Path>) -> Result<Answer, Failure> {
@@ -520,7 +524,7 @@ fn create_unnoted(
             let file = legs.path().display().to_string();
             bootstrap.finish()?;
             return Ok(Done::changed(format!(
-                "created pool {name}, whose legs are on record at all members: `bulkhead pool-server {name} --legs {file}` serves it"
+                "created pool {name}, with its legs recorded at all members: `bulkhead pool-server {name} --legs {file}` serves it"
             )));
         }
         _ => {
@@ -543,14 +547,14 @@ fn not_created(error: engine::pool::PoolError, may_overwrite: bool) -> Failure {
     let failure = operations::pool_failure(error);
     match in_pool && !may_overwrite {
         true => failure.advise(
-            "--overwrite-old-labels overwrites exported and destroyed pools and what is not of ZFS",
+            "--overwrite-old-labels overwrites exported and destroyed pools and contents other than ZFS",
         ),
         false => failure,
     }
 }
 
 fn exists(name: &PoolName) -> Failure {
-    let message = format!("there is a pool {name} on this machine already");
+    let message = format!("there is already a pool {name} on this host");
     Failure::new(FailureKind::Exists, message).advise("choose another name")
 }
 

@@ -1,5 +1,5 @@
-//! Looks at a pool that nobody serves in a process of its own: a process opens one pool, and a disk that hangs holds
-//! up what is told of the others for [`LOOK_WAIT`] at most.
+//! Reads the state of a pool without a server in a separate process: a process opens at most one pool, and a hanging
+//! disk must not delay the status of the other pools beyond [`LOOK_WAIT`].
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use crate::common::Common;
 use control::{Answer, Failure, FailureKind, Request};
 use units::PoolName;
 
-/// Longest time that all looks of a command take.
+/// Time-out for all such reads of a command.
 pub const LOOK_WAIT: Duration = Duration::from_secs(20);
 
 /// A look under way.
@@ -21,10 +21,10 @@ pub struct Look {
 }
 
 impl Look {
-    /// Begins to ask `pool`, which this machine does not serve, for something that changes nothing.
+    /// Starts a read-only request to `pool`, which has no server here.
     pub fn begin(common: &Common, pool: &PoolName, request: &Request) -> Result<Self, Failure> {
         debug_assert!(request.only_looks(), "{request:?}");
-        let failed = Failure::of(format!("start a process that looks at pool {pool}"));
+        let failed = Failure::of(format!("start a process that reads pool {pool}"));
         let program = std::env::current_exe().map_err(&failed)?;
         let mut command = Command::new(program);
         command.args(["--json", "head", "perform"]);
@@ -40,13 +40,13 @@ impl Look {
         };
         if let Some(mut stdin) = child.stdin.take() {
             let question = serde_json::to_vec(&question).expect("questions are JSON");
-            // One that ended early says why.
+            // A process that exited early reports the reason on its output.
             let _ = stdin.write_all(&question);
         }
         let (sender, said) = channel();
         let output = child.stdout.take();
         let read = move || {
-            // Nobody may be waiting any more.
+            // The receiver might be gone.
             let _ = sender.send(read_output(output));
         };
         std::thread::Builder::new()
@@ -56,16 +56,18 @@ impl Look {
         Ok(Self { child, said })
     }
 
-    /// What came of it. One that takes longer than `until` is given up: a disk may hold it.
+    /// Returns the response. A process that exceeds `until` is abandoned, because a disk can block
+    /// it.
     pub fn answer(mut self, until: Instant) -> Result<Answer, Failure> {
         let left = until.saturating_duration_since(Instant::now());
         let Ok(stdout) = self.said.recv_timeout(left) else {
-            // It ends when its disk lets it, and nobody waits for that.
+            // It exits when its disk permits it. Waiting for that is not bounded.
             let _ = self.child.kill();
             let seconds = LOOK_WAIT.as_secs();
             let message = format!("it was not read within {seconds} seconds");
-            return Err(Failure::new(FailureKind::Unavailable, message)
-                .advise("see whether its disks answer, and whether another command has it open"));
+            return Err(Failure::new(FailureKind::Unavailable, message).advise(
+                "check whether its disks respond, and whether another command has it open",
+            ));
         };
         let code = self.child.wait().ok().and_then(|status| status.code());
         let ran = Ran {

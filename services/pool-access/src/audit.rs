@@ -1,5 +1,5 @@
-//! What commands change is written down as what the API changes: who, by what process, what, with what
-//! outcome. What a head does for its users it writes down itself.
+//! Records the changes of commands in the audit log like those of the API: user, process, request and outcome. A head
+//! records the requests of its own users itself.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const SYSTEM_LOG: &str = "/dev/log";
 /// Facility `authpriv`, severity `info` (RFC 3164, section 4.1.1).
 const PRIORITY: u32 = 10 * 8 + 6;
 
-/// This process does what a head has been asked.
+/// This process performs a request for a head.
 static IS_NOTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on this process writes nothing down: the head that started it does.
@@ -26,7 +26,7 @@ pub fn leave_to_the_head() {
     IS_NOTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether a head writes down what this process does.
+/// Returns whether a head records the actions of this process.
 pub fn is_noted() -> bool {
     IS_NOTED.load(Ordering::Relaxed)
 }
@@ -36,7 +36,7 @@ pub fn path(common: &Common) -> PathBuf {
     common.settings.state_dir.join("audit.log")
 }
 
-/// The line about a request, without its outcome; none if it only looks.
+/// Returns the audit entry of a request, without its outcome; none if it is read-only.
 pub fn entry(asker: Asker, pool: &PoolName, request: &Request) -> Option<Entry> {
     let changes = request.effect(pool) != Effect::Look;
     changes.then(|| Entry {
@@ -60,7 +60,7 @@ pub fn write(lines: &Lines, entry: Entry, failure: Option<&Failure>) {
     lines.write(&entry.ended(failure));
 }
 
-/// Does something that no server does, and writes it down in `log` and the system's log.
+/// Performs an action that no server performs, and records it in `log` and the system log.
 pub fn noted<T>(
     log: &Path,
     what: &str,
@@ -104,7 +104,7 @@ pub fn noted_request<T>(
     }
 }
 
-/// Never waits: a system's log that does not read misses it.
+/// Never blocks: a system log that does not read loses the entry.
 fn tell_the_system(entry: &Entry) {
     let Entry {
         who,
@@ -122,11 +122,11 @@ fn tell_the_system(entry: &Entry) {
         socket.send_to(line.as_bytes(), SYSTEM_LOG)
     });
     if let Err(error) = told {
-        tracing::debug!(%error, "the system's log was not told");
+        tracing::debug!(%error, "no entry in the system's log");
     }
 }
 
-/// The user, and who logged in if that is somebody else: most work as root by `sudo`.
+/// Returns the user and, if different, the login user, because most administrators use `sudo`.
 fn who(asker: Asker) -> String {
     let login = std::fs::read_to_string(format!("/proc/{}/loginuid", asker.pid));
     let login = login.ok().and_then(|text| text.trim().parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! Options of every command, which everything below the command line goes by.
+//! Options that all commands share.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use clap::Args;
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// Print the answer, or the failure, as one JSON document
+    /// Print the response, or the failure, as one JSON document
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
-    /// What the agents go by, too.
+    /// The settings that the agents share.
     #[command(flatten, next_help_heading = "Common options")]
     pub settings: agents::Settings,
     /// Directory or device to search for pools; may be repeated. Several may be joined by
@@ -41,13 +41,13 @@ pub struct Common {
 }
 
 impl Common {
-    /// Where to search for pools; empty if nothing was said.
+    /// Returns the directories to search for pools; empty if not specified.
     pub fn search(&self) -> Vec<PathBuf> {
         let words = self.search.iter();
         words.flat_map(|word| places(word)).collect()
     }
 
-    /// What pools whose legs lie on several heads need of this host.
+    /// Returns the directories that pools of legs need on this host.
     pub fn directories(&self) -> leg_door::Directories {
         leg_door::Directories {
             run: self.settings.run_dir.clone(),
@@ -55,7 +55,7 @@ impl Common {
         }
     }
 
-    /// The same options again, for a program that is started.
+    /// Returns the same options for a child process.
     pub fn as_options(&self) -> Vec<OsString> {
         let mut options: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| options.extend([name.into(), value]);
@@ -72,8 +72,8 @@ impl Common {
     }
 }
 
-/// Places to search, joined by colons. A colon of a name has a backslash before it, which a name
-/// that exists as it stands can do without.
+/// Parses directories separated by colons. A colon in a name is escaped with a backslash, which is
+/// optional if the whole text is an existing path.
 fn places(text: &Path) -> Vec<PathBuf> {
     let Some(joined) = text.to_str().filter(|_| !text.exists()) else {
         return vec![text.to_owned()];

@@ -1,8 +1,8 @@
-//! Gives up, in the process itself, what a server never needs, so that whoever finds a mistake in a
-//! parser gains little. A unit of systemd does as much and more; Pacemaker starts servers without one.
+//! Drops privileges that a server never needs, so that an attacker with a parser exploit gains little. A systemd unit
+//! does the same and more, but Pacemaker starts servers without one.
 //!
-//! Called while the process has one thread: the others inherit all of it. What a kernel does not know
-//! is logged, and the server goes on.
+//! Called while the process is single-threaded, so that all later threads inherit the restrictions. A restriction that
+//! the kernel does not support is logged, and the server continues.
 
 mod view;
 
@@ -25,15 +25,14 @@ use seccompiler::{
 
 /// How eagerly the kernel kills this process when memory is short: storage is to go last but few.
 const OOM_SCORE_ADJUST: &str = "-500";
-/// Newer than what is asked for here; older kernels do as much of it as they know.
+/// Newer than required here; older kernels apply the part that they support.
 const LANDLOCK: ABI = ABI::V3;
 /// The first with scopes: signals, and abstract sockets.
 const LANDLOCK_SCOPES: ABI = ABI::V6;
 /// Where the service manager's socket is named.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
-/// System calls that no server makes, nor what it starts: each looks into or changes other processes, or
-/// the kernel.
+/// System calls that neither a server nor its children use: each inspects or changes other processes, or the kernel.
 const NEVER: [libc::c_long; 17] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -53,7 +52,8 @@ const NEVER: [libc::c_long; 17] = [
     libc::SYS_keyctl,
     libc::SYS_acct,
 ];
-/// What a pool server does not do besides: mounts, name spaces, the clock, the machine.
+/// System calls that a pool server does not use in addition: mounts, namespaces, the clock, the
+/// host.
 const NEVER_BY_A_POOL_SERVER: [libc::c_long; 40] = [
     // Each can be replaced by one that is refused above, acts on other processes, or watches them.
     libc::SYS_process_madvise,
@@ -105,13 +105,14 @@ const NEW_NAME_SPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u64;
-/// The bit of system calls of the x32 ABI, which a kernel may have beside ours: the same calls by other numbers.
+/// The bit of system calls of the x32 ABI, which a kernel can support in addition to ours: the same calls with other
+/// numbers.
 #[cfg(target_arch = "x86_64")]
 const X32: libc::c_long = 1 << 30;
 /// Numbers of calls that only the x32 ABI has, such as its own `ptrace`.
 #[cfg(target_arch = "x86_64")]
 const ONLY_X32: std::ops::RangeInclusive<libc::c_long> = 512..=547;
-/// Calls that only this machine's architecture has: ports of devices, and files that stand for devices.
+/// System calls of this host's architecture only: I/O ports, and the creation of device files.
 #[cfg(target_arch = "x86_64")]
 const NEVER_HERE: [libc::c_long; 5] = [
     libc::SYS_iopl,
@@ -130,12 +131,12 @@ const ON_PROCESSES: [libc::c_long; 5] = [
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_prlimit64,
 ];
-/// The bits of a socket's kind; others are flags.
+/// The bits of a socket's type; the rest are flags.
 const SOCKET_KINDS: u64 = 0xf;
 /// The start of other programs.
 const PROGRAMS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
-/// Of what a head may do as root, what neither it nor any of its commands needs.
+/// Root capabilities that neither a head nor any of its commands needs.
 const NEVER_BY_A_HEAD: CapabilitySet = CapabilitySet::SYS_MODULE
     .union(CapabilitySet::SYS_TTY_CONFIG)
     .union(CapabilitySet::MAC_OVERRIDE)
@@ -149,15 +150,15 @@ const NEVER_BY_A_HEAD: CapabilitySet = CapabilitySet::SYS_MODULE
     .union(CapabilitySet::BPF)
     .union(CapabilitySet::CHECKPOINT_RESTORE);
 
-/// What a pool server needs later.
+/// The later needs of a pool server.
 pub struct Needs {
-    /// All of the pool is on devices below `/dev`, and so will be what joins it.
+    /// All present and future devices of the pool are below `/dev`.
     pub only_devices: bool,
-    /// Disks may be reserved, which takes the right to administer the system.
+    /// Disks might be reserved, which requires CAP_SYS_ADMIN.
     pub reservations: bool,
-    /// Services of this machine are looked for at sockets, such as for the names of users; a key program may, too.
+    /// Connections to sockets of local services are needed, for example for user names or by a key program.
     pub local_services: bool,
-    /// Key programs may be started; what they in turn need is not known.
+    /// Key programs might be started; their own needs are not known.
     pub programs: bool,
     /// Folders that it writes in besides.
     pub folders: Vec<PathBuf>,
@@ -173,14 +174,14 @@ impl Needs {
     }
 }
 
-/// Protections that a test leaves out, to see what the others hold, or to start what tries them.
+/// Protections that a test leaves out, to verify the remaining ones or to start the attack script.
 #[derive(Clone, Copy, Default)]
 struct Without {
     landlock: bool,
     no_programs: bool,
 }
 
-/// Confines a pool server; what could not be done.
+/// Confines a pool server. Returns the protections that are not available.
 pub fn pool_server(needs: &Needs) -> Vec<&'static str> {
     pool_server_without(needs, Without::default())
 }
@@ -244,7 +245,7 @@ fn pool_server_without(needs: &Needs, without: Without) -> Vec<&'static str> {
     missing
 }
 
-/// Confines the process that reads keys for a pool server. It keeps what root's own files allow.
+/// Confines the process that reads keys for a pool server. It retains the access of root to files.
 pub fn key_keeper() {
     let mut missing = Vec::new();
     note(&mut missing, "capabilities", keep(CapabilitySet::empty()));
@@ -262,7 +263,7 @@ fn may_mount() -> bool {
     own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
-/// Confines a head, which goes on to run the commands of an administrator.
+/// Confines a head, which still runs the commands of an administrator.
 pub fn head() {
     let mut missing = Vec::new();
     let all = CapabilitySet::all();
@@ -280,7 +281,7 @@ fn note(missing: &mut Vec<&'static str>, what: &'static str, done: Result<(), St
         tracing::warn!(
             error,
             what,
-            "this protection cannot be had here: goes on without"
+            "this protection is not available here: continues without it"
         );
         missing.push(what);
     }
@@ -299,13 +300,13 @@ fn kept(needs: &Needs) -> CapabilitySet {
         kept |= CapabilitySet::DAC_OVERRIDE;
     }
     if needs.reservations {
-        // Kernels before 6.6 ask for it, and NVMe passes commands through for nobody else.
+        // Kernels before 6.6 require it, and NVMe pass-through commands always do.
         kept |= CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RAWIO;
     }
     kept
 }
 
-/// Gives up all other capabilities, for this process and whatever it starts.
+/// Drops all other capabilities, for this process and its children.
 fn keep(kept: CapabilitySet) -> Result<(), String> {
     let failed = |error: rustix::io::Errno| error.to_string();
     let own = capabilities(None).map_err(failed)?;
@@ -345,7 +346,7 @@ fn write_only_below(folders: &[PathBuf]) -> Result<(), String> {
     }
 }
 
-/// Signals and abstract sockets of processes outside are out of reach, where the kernel knows that.
+/// Blocks signals and abstract sockets to outside processes, if the kernel supports that.
 fn scoped() -> Result<(), String> {
     let status = Ruleset::default()
         .scope(scopes())
@@ -379,8 +380,8 @@ fn forbid(calls: &[libc::c_long]) -> Result<(), String> {
     apply(calls.map(|call| (call, Vec::new())).collect(), libc::EPERM)
 }
 
-/// Threads and processes stay in the name spaces of this one. What `clone3` is asked for cannot be looked at, so it is missing, and
-/// the C library uses `clone`.
+/// Blocks new namespaces for threads and processes. Filters cannot inspect the arguments of `clone3`, so it returns
+/// ENOSYS and the C library uses `clone`.
 fn forbid_name_spaces() -> Result<(), String> {
     apply(
         BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
@@ -419,7 +420,8 @@ fn forbid_other_processes() -> Result<(), String> {
     apply(rules, libc::EPERM)
 }
 
-/// No further io_uring, in all threads: one carries calls out past the filters of system calls. What has one already keeps it.
+/// Blocks new io_urings in all threads, because a ring performs calls without the system call filters. An existing ring
+/// stays usable.
 pub fn no_more_rings() {
     let done = filter(
         BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]),
@@ -431,8 +433,9 @@ pub fn no_more_rings() {
     note(&mut Vec::new(), "seccomp of io_uring", done);
 }
 
-/// Sockets of these families only. Services of this machine, such as service managers, Pacemaker and servers of other pools, take
-/// connections: unless `local_services`, none can be made to them. Logs and the service manager receive datagrams.
+/// Permits sockets of these families only. Service managers, Pacemaker and servers of other pools accept stream
+/// connections: unless `local_services`, connections to them are blocked. Logs and the service manager receive
+/// datagrams.
 fn forbid_sockets(local_services: bool) -> Result<(), String> {
     let families = [
         libc::AF_UNIX,
@@ -516,8 +519,8 @@ mod tests {
         assert_eq!(kept(&needs(true, true)), least | reserving);
     }
 
-    /// Each line is a system call by its number with its first argument, and the error that it has to end with. Runs in the place of a
-    /// parser that a client has taken over.
+    /// Each line is a system call number with its first argument, and the error that it must return. Runs as a stand-in
+    /// for a parser under an attacker's control.
     const TRIES: &str = r#"
 import ctypes, os, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -546,7 +549,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    #[allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+    #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
     fn a_taken_over_server_makes_no_name_spaces_by_any_number_of_the_call() {
         if std::process::Command::new("python3")
             .arg("-V")
@@ -581,7 +584,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
         );
     }
 
-    /// In a thread of its own: what it gives up is gone for that thread only.
+    /// In a separate thread, because the restrictions apply to that thread only.
     #[test]
     fn a_confined_thread_writes_where_it_may_and_starts_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -618,7 +621,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
         });
         let (missing, refused, status) = confined.join().expect("no panic");
         let (unwritten, unstarted, unshared) = refused;
-        assert!(unstarted, "no program is started");
+        assert!(unstarted, "no process is started");
         assert_eq!(unshared, Err(nix::Error::EPERM));
         assert_eq!(unwritten, !missing.contains(&"Landlock"));
         assert!(missing.iter().all(|one| *one == "Landlock"), "{missing:?}");

@@ -1,5 +1,5 @@
-//! Takes an administrator's word about a pool. That it may go on without the record of its legs is taken only while nobody lends or
-//! remembers it, and if this machine's disks hold everything by what is still known of the record.
+//! Stores an administrator's confirmation about a pool. To continue without its leg record is accepted only if no
+//! leg-server lends or stores it, and if this host's disks hold all data by the last known record.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use crate::common::Common;
 use crate::legs::keep;
 use crate::{engines, places, sockets};
 
-/// What an administrator says of a pool.
+/// The confirmations of an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Said {
     /// They are lost for good, or fell behind: whatever only they hold may be lost
     #[arg(long)]
     pub missing_devices_are_not_newer: bool,
-    /// What the newest transaction groups wrote is lost: the pool goes on from an older state, if the newest
+    /// The writes of the newest transaction groups are lost: the pool continues from an older state, if the newest
     /// cannot be read
     #[arg(long)]
     pub newest_groups_are_lost: bool,
-    /// The pool goes on without the record of its legs, for good, with the disks of this machine only: whatever only
-    /// the other heads' legs hold is lost
+    /// The pool continues without its leg record, for good, with the disks of this host only: data that is on other
+    /// heads' legs only is lost
     #[arg(long)]
     pub forget_legs: bool,
-    /// With --forget-legs: also if legs of this machine lack data, by the record, or a member that it names cannot be asked: what they lack
-    /// is lost
+    /// With --forget-legs: also if legs of this host are out of date by the record, or a member in it cannot be
+    /// reached: their missing data is lost
     #[arg(long, requires = "forget_legs")]
     pub use_stale_legs: bool,
-    /// With --forget-legs: the configuration of legs, by which the other members are asked [default:
-    /// /etc/bulkhead/legs.toml, if there is one]
+    /// With --forget-legs: the leg configuration that lists the other members [default: /etc/bulkhead/legs.toml, if it
+    /// exists]
     #[arg(long, value_name = "FILE", requires = "forget_legs")]
     pub legs: Option<PathBuf>,
 }
@@ -50,10 +50,11 @@ impl Said {
     }
 }
 
-/// Takes an administrator's word about the state that `pool` is in.
+/// Stores an administrator's confirmation for the current state of `pool`.
 pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, Failure> {
     let served = || Ok(Done::already(format!("pool {pool} is served here")));
-    // A server that goes by the record must not start meanwhile. One that waits for devices may be told of them.
+    // A server that uses the record must not start concurrently. A server that waits for devices can receive the
+    // confirmation.
     let _lock = match said.forget_legs {
         true => match hold(common, pool)? {
             Hold::Server(_) => return served(),

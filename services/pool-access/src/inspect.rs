@@ -1,4 +1,4 @@
-//! Opens what legs hold that are not to be written: those of a head that has a history of its own.
+//! Opens the contents of legs that must not be written: those of a head that diverged.
 
 use std::path::Path;
 
@@ -22,11 +22,11 @@ pub struct Inspected {
     _legs: Box<dyn Inspection>,
 }
 
-/// Opens what the legs of `pool` on `heads` hold, by their lenders, as a pool that is called `name` in this process.
+/// Opens the contents of the legs of `pool` on `heads`, through their lenders, as a pool named `name` in this process.
 ///
 /// # Errors
 ///
-/// A lender does not answer, or the legs do not suffice.
+/// A lender does not respond, or the legs do not suffice.
 pub fn open(
     common: &Common,
     pool: &PoolName,

@@ -1,5 +1,5 @@
-//! Opens no pool whose newest state may be on devices that are missing: waits for those that are late, and keeps the
-//! word of an administrator until the import that it is said for.
+//! Prevents the import of a pool with a newest state that might be on missing devices: waits for late devices, and
+//! stores an administrator's confirmation until the import that it applies to.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::common::Common;
 use crate::engines::{self, Search};
 use crate::places;
 
-/// Pause between two looks for late devices.
+/// Polling interval for late devices.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Late devices that are waited for at the same time, each on a thread; more come with a later start.
 const WATCHED_MAX: usize = 64;
@@ -22,7 +22,7 @@ const WATCHED_MAX: usize = 64;
 /// Devices that may come late.
 #[derive(Clone, Debug, Default)]
 pub struct Late {
-    /// How long they have; none where a person waits, who can repeat the command.
+    /// Time-out for late devices. Zero for an interactive command, which can be repeated.
     pub wait: Duration,
     /// Places that cannot be read yet, or hang: each is looked at on a thread of its own.
     pub devices: Vec<PathBuf>,
@@ -42,7 +42,7 @@ pub fn find(
         let arrived = arrivals.as_ref().map_or_else(Vec::new, Arrivals::so_far);
         let candidate = places::candidate_among(common, pool, &arrived, chosen)?;
         let evidence = Evidence {
-            // A record that is kept elsewhere would be asked here.
+            // A record that is stored elsewhere would be queried here.
             record: None,
             word,
             has_waited: begun.elapsed() >= late.wait,
@@ -57,7 +57,7 @@ pub fn find(
             Verdict::Wait => {
                 arrivals.get_or_insert_with(|| {
                     let wait_s = late.wait.as_secs();
-                    tracing::warn!(%pool, wait_s, "waits for devices, which may hold newer data");
+                    tracing::warn!(%pool, wait_s, "waiting for devices that might hold newer data");
                     Arrivals::watch(late, begun + late.wait)
                 });
                 std::thread::sleep(LOOK_INTERVAL);
@@ -66,7 +66,7 @@ pub fn find(
     }
 }
 
-/// Devices that can be read by now. A thread that a disk holds up ends with the process.
+/// Devices that are readable by now. A thread that is blocked by a disk exits with the process.
 struct Arrivals(Arc<Mutex<Vec<PathBuf>>>);
 
 impl Arrivals {
@@ -105,22 +105,19 @@ fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.state_dir.join(format!("{pool}.word"))
 }
 
-/// The word that was said about `pool` on this machine, if one was.
+/// Returns the confirmation for `pool` on this host, if there is one.
 pub fn word(common: &Common, pool: &PoolName) -> Option<Word> {
     let bytes = std::fs::read(file_of(common, pool)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Forgets the word, for good: it is gone even after a power cut.
+/// Removes the confirmation durably, before it is used.
 pub fn use_up(common: &Common, pool: &PoolName) -> Result<(), Failure> {
     let path = file_of(common, pool);
     let removed = std::fs::remove_file(&path).and_then(|()| sync_folder(&path));
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let message = format!(
-                "use the administrator's word up, {}: {error}",
-                path.display()
-            );
+            let message = format!("remove the used confirmation, {}: {error}", path.display());
             Err(Failure::new(FailureKind::Failed, message))
         }
         _ => Ok(()),
@@ -132,7 +129,7 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
 }
 
-/// Keeps `word` for the next start on this machine.
+/// Stores the confirmation for the next start on this host.
 pub fn keep(common: &Common, pool: &PoolName, word: &Word) -> Result<(), Failure> {
     let path = file_of(common, pool);
     let write = || {

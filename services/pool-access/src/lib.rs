@@ -1,8 +1,10 @@
-//! Reaches a pool from this machine: by the socket of its server or, where nobody serves it and no cluster manages it, by
-//! opening it in this process. What both need is here: the options of every command, where pools were seen, the engines.
+//! Access to a pool from this host: through the socket of its server or, if it has no server and no cluster manages it,
+//! by opening it in this process. Both need the options of every command, the cache of known pools, and the engines,
+//! which are also here.
 //!
-//! `access` asks one pool, `pools` finds which pools a question is about, `apart` looks at one of several that nobody
-//! serves, by a `child`; `reconnect` asks a server's successor, `watch` asks again and again.
+//! `access` sends a request to one pool, `pools` selects the pools of a request, `apart` reads one of several pools
+//! without a server in a `child` process; `reconnect` repeats requests to a server's successor, `watch` repeats them
+//! periodically.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a command names: a pool, what is in it, or a snapshot of that.
+//! The argument of a command: a pool, a dataset in it, or a snapshot.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// The pool that is named, by itself or with what is in it.
+    /// Returns the pool of the argument.
     pub fn pool(&self) -> PoolName {
         match self {
             Self::Pool(pool) => pool.clone(),

@@ -1,8 +1,9 @@
-//! Makes a pool of one head one with legs: its disks are put on record as those that hold everything, and legs of other heads can be
-//! attached afterwards.
+//! Converts a pool of one head to a pool of legs: its disks are recorded as those that hold all data, and legs of other
+//! heads can be attached afterwards.
 //!
-//! The labels name the record before any member remembers it, and from then on nobody opens the pool without. A command that was killed is
-//! said again, and takes up what it finds: labels without a name, labels that name the record, or members that remember it.
+//! The labels name the record before any member stores it. From then on the pool cannot be opened without it. A killed
+//! command is repeated, and continues from the state that it finds: labels without a record, labels with one, or
+//! members that store it.
 
 use std::path::Path;
 
@@ -17,12 +18,12 @@ use crate::common::Common;
 use crate::open::{self, Access, PreviousOwner};
 use crate::{audit, engines, managed, places};
 
-/// Puts the disks of `pool`, which nobody serves, on record by the configuration of legs at `path`.
+/// Records the disks of `pool`, which has no server, by the leg configuration at `path`.
 ///
 /// # Errors
 ///
-/// The pool is in use, has disks that the configuration does not name, or more than one copy of anything; a member does not answer, or
-/// remembers another pool of that number.
+/// The pool is in use, has disks that are not in the configuration, or has more than one copy of a device; a member
+/// does not respond, or stores another pool of that number.
 pub fn record_legs(
     common: &Common,
     pool: &PoolName,
@@ -58,7 +59,7 @@ fn put_on_record(
     legs.are_there()?;
     let candidate = places::candidate_among(common, pool, &legs.own_paths(), &[])?;
     let is_labelled = candidate.devices.legs.record.is_some();
-    // The leg-server lets go of the disks.
+    // The leg-server releases the disks.
     let begun = legs.begin_record(&candidate)?;
     if !is_labelled {
         let opened = open::import(&*engine, common, pool, owner, Access::Change)?;

@@ -1,4 +1,5 @@
-//! Opens a pool in this process: the engine, the labels, the proof that nobody else has it.
+//! Opens a pool in this process: starts the engine, reads the labels, and proves that no other
+//! process has the pool.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,15 +17,15 @@ use crate::engines::{Faults, Options};
 use crate::legs::{self, Late};
 use crate::places;
 
-/// So often a pool is looked at again that somebody wrote to while it was claimed.
+/// Maximum number of retries for a pool that was written while it was claimed.
 const CHANGES_MAX: usize = 3;
 
-/// So long a pool that is to be exported may be in use by what ends by itself.
+/// Time-out for an export of a pool that is briefly in use.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two attempts.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// The number by which this machine marks `pool`.
+/// Returns the host ID that this host writes to the labels of `pool`.
 pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
     let given = common.settings.host_id;
     given.unwrap_or_else(|| HostId::of_this_machine(pool.as_str()))
@@ -51,7 +52,7 @@ pub fn import(
     import_telling(engine, common, pool, &options, |_| Ok(()))
 }
 
-/// What a pool is opened for.
+/// The purpose of opening a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// To look at it: nothing is written, not even that it is open.
@@ -63,20 +64,20 @@ pub enum Access {
 /// How a pool shall be opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// What is known of its previous owner.
+    /// The state of its previous owner.
     pub owner: PreviousOwner,
-    /// How its disks are kept from others.
+    /// The protection of its disks against other processes.
     pub claims: Claims,
-    /// What for.
+    /// The purpose.
     pub access: Access,
-    /// What is done about devices that may come late.
+    /// The handling of late devices.
     pub late: Late,
     /// Devices that a person chose, of several that say that they are the same.
     pub chosen: Vec<PathBuf>,
 }
 
 impl OpenOptions {
-    /// For a command, whose user can repeat it.
+    /// For a command, which the user can repeat.
     pub fn new(owner: PreviousOwner, access: Access) -> Self {
         Self {
             owner,
@@ -88,9 +89,9 @@ impl OpenOptions {
     }
 }
 
-/// The same. Between the proof that nobody else has the pool and the import, which is the long part,
-/// `ours` is called with what the previous owner left in the labels; not where only the import itself finds out
-/// about that owner.
+/// Like `import`. Calls `ours` with the previous owner's data from the labels between the proof that no other process
+/// has the pool and the import, which is the long part. `ours` is not called if only the import itself determines the
+/// previous owner.
 pub fn import_telling(
     engine: &dyn Engine,
     common: &Common,
@@ -113,12 +114,13 @@ pub fn import_telling(
         let claimed = match engine.claim(&candidate, proof, &import) {
             Err(error) if error.kind == PoolErrorKind::Changed && changes < CHANGES_MAX => {
                 changes += 1;
-                tracing::warn!(%pool, "somebody wrote to the pool: its labels are read again");
+                tracing::warn!(%pool, "the pool was written by another process: its labels are read again");
                 continue;
             }
             claimed => claimed.map_err(operations::pool_failure)?,
         };
-        // A look leaves the state of the pool, and so what was said of it, as it was.
+        // A read-only import leaves the state of the pool, and so the confirmation for it,
+        // unchanged.
         if word.is_some() && !import.read_only {
             legs::use_up(common, pool)?;
         }
@@ -135,7 +137,7 @@ pub fn import_telling(
     }
 }
 
-/// Proof that nobody else has the pool, from the strongest to the weakest.
+/// Proves that no other process has the pool, by the strongest available method.
 pub(crate) fn prove(
     engine: &dyn Engine,
     candidate: &Candidate,
@@ -149,9 +151,9 @@ pub(crate) fn prove(
         Err(error) => error,
     };
     if error.kind != PoolErrorKind::ActiveElsewhere {
-        // A living process holds a device: nobody's word changes that.
+        // A living process holds a device: no confirmation overrides that.
         return Err(operations::pool_failure(error)
-            .advise("if it is a pool-server of this machine, ask it: check --run-dir"));
+            .advise("if it is a pool-server of this host, send it the request: check --run-dir"));
     }
     let was_owned_by = |name| candidate.host_name.as_ref() == Some(name);
     let proof = match owner {
@@ -178,13 +180,13 @@ pub(crate) fn prove(
     );
     Err(
         Failure::new(FailureKind::NeedsConfirmation, message).advise(
-            "export it there; or, if that machine is switched off for certain, add \
+            "export it there; or, if that host is certainly switched off, add \
          --previous-owner-is-stopped",
         ),
     )
 }
 
-/// Exports the pool that this process opened for a moment.
+/// Exports the pool that this process opened for a command.
 pub fn export(mut pool: Box<dyn Pool>) -> Result<(), Failure> {
     let until = Instant::now() + BUSY_WAIT;
     loop {
@@ -192,7 +194,7 @@ pub fn export(mut pool: Box<dyn Pool>) -> Result<(), Failure> {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
-        // A leg that comes back at this moment uses it.
+        // A leg that is being reopened uses the pool for a short time.
         if error.kind != PoolErrorKind::Busy || Instant::now() >= until {
             return Err(Failure::new(FailureKind::Failed, chain(&error))
                 .advise("the pool is as safe as after a crash: the next command recovers it"));

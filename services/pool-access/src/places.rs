@@ -1,5 +1,5 @@
-//! Where pools are looked for. The labels on the devices decide; what is remembered here only
-//! says where to look first, and may be lost or wrong without harm.
+//! The locations of pools. The labels on the devices are authoritative. The cache here only lists
+//! the first devices to search, and can be lost or wrong without harm.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
     (found.version == VERSION).then_some(found.places)
 }
 
-/// Names of the pools that were seen on this machine.
+/// Returns the names of the known pools of this host.
 pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
     let entries = std::fs::read_dir(&common.settings.state_dir);
     let entries = entries.into_iter().flatten().flatten();
@@ -47,7 +47,7 @@ pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
     entries.filter_map(name).collect()
 }
 
-/// The pools that are served or were seen on this machine, in words.
+/// Describes the pools that are served or known on this host.
 pub fn known_words(common: &Common) -> Option<String> {
     let mut known = known_pools(common);
     known.extend(crate::sockets::served(common));
@@ -55,7 +55,7 @@ pub fn known_words(common: &Common) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" "))
 }
 
-/// Notes where the devices of `pool` are. Failing to is no failure of what was asked.
+/// Caches the devices of `pool`. An error here is not an error of the request.
 pub fn remember(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let search = common.search();
     note_places(common, pool, search.iter().chain(devices));
@@ -91,7 +91,7 @@ fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item 
     }
 }
 
-/// Where a server keeps events that a suspended pool cannot take.
+/// Returns the file in which a server stores events that a suspended pool cannot store.
 pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.state_dir.join(format!("{pool}.events"))
 }
@@ -101,7 +101,7 @@ pub fn seals(common: &Common) -> Seals {
     Seals::new(&common.settings.cluster_key, &common.settings.state_dir)
 }
 
-/// Makes the folder of those keys, and the state directory, for the owner only.
+/// Creates the directory of those keys, and the state directory, accessible by the owner only.
 pub fn make_key_folder(common: &Common) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let [_, folder] = key_files(common);
@@ -153,7 +153,7 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
     let mut found: BTreeSet<PathBuf> = files.filter_map(|f| remembered(&f)).flatten().collect();
     found.extend(DEFAULT_PLACES.map(PathBuf::from));
     found.extend(pool.and_then(managed::disks).unwrap_or_default());
-    // What is not there any more is simply not where the pool is.
+    // Removed devices are ignored.
     found.into_iter().filter(|place| place.exists()).collect()
 }
 
@@ -212,7 +212,7 @@ fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
     };
     let known = match known_words(common) {
         None => String::new(),
-        Some(known) => format!("known here: {known}; for another one, "),
+        Some(known) => format!("known here: {known}; for a different one, "),
     };
     Failure::not_found(message).advise(format!(
         "{known}name the directory or the devices it is on with --search"

@@ -1,5 +1,5 @@
-//! Which pools a question is about that names none, where there are several: lists cover all of them, served or not,
-//! and what names a target finds the pool that has it.
+//! Selects the pools of a request that names none, if there are several: lists cover all of them, served or not, and a
+//! request with a target is sent to the pool that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -19,11 +19,11 @@ use units::{IscsiName, PoolName};
 
 use crate::apart::{LOOK_WAIT, Look};
 
-/// What was answered.
+/// The responses.
 pub struct Asked {
-    /// The answers, by the names of the pools.
+    /// The responses, by the names of the pools.
     pub answers: Vec<Answer>,
-    /// Why the first pool did not answer, of those that did not.
+    /// The failure of the first pool that did not respond.
     pub failure: Option<Failure>,
 }
 
@@ -63,7 +63,7 @@ struct Here {
     served: BTreeSet<PoolName>,
     /// Those without.
     unserved: BTreeSet<PoolName>,
-    /// Of those the ones whose servers were killed.
+    /// Those of them with a killed server.
     left: BTreeSet<PoolName>,
 }
 
@@ -81,8 +81,8 @@ impl Here {
         self.served.iter().chain(&self.unserved)
     }
 
-    /// Whether lists go without a pool that cannot be looked at. It was seen here once, and that is all: it may be another
-    /// machine's, or half of it be left. What is served is listed all the same.
+    /// Returns whether lists leave out a pool that cannot be read. A pool is known here because it was once used here.
+    /// It might now belong to a different host, or be incomplete. Served pools are listed in any case.
     fn goes_without(&self, pool: &PoolName, failure: &Failure) -> bool {
         let is_nowhere = failure.kind == FailureKind::NotFound;
         let was_served = self.served.contains(pool) || self.left.contains(pool);
@@ -90,8 +90,8 @@ impl Here {
     }
 }
 
-/// Asks the pool that is named, without a name all that are meant; prints the answers, and ends with what one pool could
-/// not answer.
+/// Sends the request to the named pool, or to all selected pools. Prints the responses, and returns the failure of one
+/// pool.
 pub fn show(
     common: &Common,
     pool: &PoolSelector,
@@ -102,7 +102,7 @@ pub fn show(
     out.answers(&asked.answers, asked.failure.as_ref())
 }
 
-/// Asks the pool that is named; without a name all that are meant.
+/// Sends the request to the named pool, or to all selected pools.
 pub fn ask(
     common: &Common,
     pool: &PoolSelector,
@@ -153,7 +153,7 @@ fn names_of<'a>(pools: impl IntoIterator<Item = &'a PoolName>) -> String {
     names.join(" ")
 }
 
-/// What each pool answers, or why it does not: the servers, and processes that look at pools without one.
+/// Returns the response or the failure of each pool, from servers and from processes that read pools without one.
 fn each_said(
     common: &Common,
     here: &Here,
@@ -242,7 +242,7 @@ fn of_pool(pool: &PoolName, mut failure: Failure) -> Failure {
     failure
 }
 
-/// What is shown at a glance of a pool that nobody serves and that cannot be looked at.
+/// Returns the summary of a pool that has no server and cannot be read.
 fn unknown(pool: &PoolName, request: &Request, failure: &Failure) -> Option<Answer> {
     let what = failure.advice.as_deref();
     let what = what.unwrap_or("see to its disks, and to where it is served");
@@ -262,7 +262,7 @@ fn unknown(pool: &PoolName, request: &Request, failure: &Failure) -> Option<Answ
     }
 }
 
-/// What is told of a pool that may have no server.
+/// Returns the status in a response of a pool that might have no server.
 fn unserved(answer: &mut Answer) -> Option<&mut PoolStatus> {
     match answer {
         Answer::Status(status) if status.server.is_none() => Some(&mut status.pool),
@@ -271,7 +271,7 @@ fn unserved(answer: &mut Answer) -> Option<&mut PoolStatus> {
     }
 }
 
-/// A pool whose server was killed is to be served again: that comes before all else.
+/// Adds advice to restart a killed server. It has priority over all other advice.
 fn advise_to_serve(answer: &mut Answer, left: &BTreeSet<PoolName>) {
     let Some(status) = unserved(answer) else {
         return;
@@ -279,7 +279,7 @@ fn advise_to_serve(answer: &mut Answer, left: &BTreeSet<PoolName>) {
     if !left.iter().any(|pool| pool.as_str() == status.name) {
         return;
     }
-    let why = "its server did not end in order, and nobody serves the pool";
+    let why = "its server was killed or has crashed, and the pool is not served";
     let serve =
         Advice::new(Severity::Error, "start its server again", why).by(status.server_command());
     status.advice.insert(0, serve);
@@ -335,7 +335,8 @@ fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolNam
     }))
 }
 
-/// The pools that have `target` by their answers to `request`, and why one did not answer that should.
+/// Returns the pools that have `target` by their responses to `request`, and the failure of one that should have
+/// responded.
 fn having(
     common: &Common,
     here: &Here,
@@ -370,7 +371,7 @@ fn the_one_with(target: &IscsiName, found: Vec<PoolName>) -> Result<Option<PoolN
     Ok(found.into_iter().next())
 }
 
-/// The names that begin like `word`, for completions: quick, and silent where something fails.
+/// Returns the names that start with `word`, for completions: fast, and without error messages.
 pub fn names(common: &Common, word: &str) -> Vec<String> {
     let here = Here {
         served: sockets::look(common).served,

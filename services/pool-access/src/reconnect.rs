@@ -1,5 +1,5 @@
-//! Questions that outlive the server they were put to: while a server starts again, whoever
-//! waits for a long piece of work or for events waits for the server, too, for a while.
+//! Requests that survive a restart of the server: a client that waits for a long operation or for
+//! events reconnects, up to a time-out.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,10 +19,11 @@ const SERVER_WAIT: Duration = Duration::from_secs(120);
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(250);
 /// Pause between two questions for new events.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
-/// Printed events that are remembered: more than a server tells.
+/// Maximum number of printed events that are stored: more than a server sends.
 const PRINTED_MAX: usize = 2000;
 
-/// Asks; where the server ends meanwhile, asks its successor again. For what may be asked twice.
+/// Sends the request. If the server exits before it responds, sends the request to its successor.
+/// For idempotent requests.
 pub fn ask(
     common: &Common,
     pool: &PoolName,
@@ -83,7 +84,7 @@ pub fn follow(common: &Common, pool: &PoolName, out: Printer) -> Result<(), Fail
                 }
             }
             Ok(_) => {
-                let message = "the server answered something else";
+                let message = "the server sent an unexpected response";
                 return Err(Failure::new(FailureKind::Failed, message));
             }
             Err(failure) => {
@@ -100,8 +101,8 @@ pub fn follow(common: &Common, pool: &PoolName, out: Printer) -> Result<(), Fail
     }
 }
 
-/// What was printed. A server that just started numbers its events anew until it has read those
-/// before it, and one that was killed may use a number again: numbers do not tell what is new.
+/// The events already printed. A restarted server numbers its events from 1 until it has read the
+/// older ones, and one that was killed can reuse a number, so numbers do not identify events.
 #[derive(Default)]
 struct Printed(VecDeque<Event>);
 

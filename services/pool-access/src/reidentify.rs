@@ -1,7 +1,8 @@
-//! Makes copies of a pool's devices a pool of their own: with another number, another name, and volumes that are other disks for their users.
+//! Converts copies of a pool's devices to a separate pool: with a new GUID, a new name, and new identities of its
+//! volumes.
 //!
-//! Only the devices that a person names are opened. Those of the original may lie beside them, be served, or be where the copies' labels say
-//! that the devices are.
+//! Only the devices that the administrator names are opened. Those of the original can be attached to the same host, be
+//! served, or be at the paths that the copies' labels contain.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ use crate::engines::Search;
 use crate::open::{self, PreviousOwner};
 use crate::{audit, engines, places};
 
-/// Makes the copies of devices of `pool` at `devices` a pool `name`, and exports it.
+/// Converts the copies of devices of `pool` at `devices` to a pool `name`, and exports it.
 ///
 /// # Errors
 ///
@@ -80,7 +81,7 @@ fn make_own(
 }
 
 fn taken(name: &PoolName) -> Failure {
-    let message = format!("there is a pool {name} on this machine already");
+    let message = format!("there is already a pool {name} on this host");
     Failure::new(FailureKind::Exists, message).advise("choose another name for the copies")
 }
 
@@ -108,7 +109,8 @@ fn copies(pool: &PoolName, name: &PoolName, devices: &[PathBuf]) -> Result<Candi
     }
 }
 
-/// It becomes another pool: what it lacks of the original is no loss, and the record of legs is about the original.
+/// The copy becomes a different pool: data missing from the original is no loss, and the leg record belongs to the
+/// original.
 fn word(candidate: &Candidate) -> Word {
     let mut word = Word {
         pool_guid: candidate.guid,

@@ -12,9 +12,9 @@ use units::PoolName;
 use crate::common::Common;
 use crate::managed;
 
-/// How long a living server may take to say that it lives, on a machine with much else to do.
+/// Time-out for a liveness check of a server, on a busy host.
 const ALIVE_WAIT: Duration = Duration::from_secs(15);
-/// What to do where a socket lets nobody in.
+/// Advice for a socket without permission.
 const OTHER_USER: &str = "run it as root, or as the server's user";
 
 /// Where the server of `pool` listens.
@@ -25,13 +25,14 @@ pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
 /// The sockets in the run directory, by pool.
 #[derive(Default)]
 pub struct Sockets {
-    /// Somebody listens there, whether he answers or not.
+    /// A process listens there, responsive or not.
     pub served: BTreeSet<PoolName>,
-    /// Nobody does: the server was killed. The cluster sees to its own pools.
+    /// No process listens: the server was killed. The cluster manages its own pools.
     pub left: BTreeSet<PoolName>,
 }
 
-/// Pools that have a socket in the run directory, whether their servers answer or not.
+/// Returns the pools with a listening socket in the run directory, whether their servers respond or
+/// not.
 pub fn served(common: &Common) -> Vec<PoolName> {
     look(common).served.into_iter().collect()
 }
@@ -57,8 +58,8 @@ pub fn look(common: &Common) -> Sockets {
     found
 }
 
-/// Whether a socket without a server is one of a killed server that a person starts again. Clients' sockets may be in
-/// the same folder, and have no lock beside them.
+/// Returns whether a socket without a server belongs to a killed server outside cluster control. Clients' sockets in
+/// the same directory have no lock file next to them.
 fn is_left(socket: &Path, pool: &PoolName) -> bool {
     PoolLock::path(socket).exists() && managed::disks(pool).is_none()
 }
@@ -84,11 +85,11 @@ pub fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failu
     }
 }
 
-/// The same connection, if its server is alive: it answers this question from memory, whatever its
-/// disks do. Otherwise each command would wait for as long as real work may take.
+/// Returns the connection if its server is alive: it responds to this request from memory, without
+/// disk access. Otherwise each command would wait as long as for a real operation.
 fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
     let patient = |client: Client, patience: Duration| {
-        let fail = Failure::of("wait for an answer");
+        let fail = Failure::of("wait for a response");
         client.patient_for(patience).map_err(&fail)
     };
     let mut client = patient(client, ALIVE_WAIT)?;
@@ -102,10 +103,10 @@ fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
     }
 }
 
-/// What to do about a server that does nothing any more.
+/// Returns the advice for a hung server.
 fn standstill(pool: &PoolName) -> String {
     format!(
-        "a server that stands still may be killed (-9): what it acknowledged is safe, and \
+        "a server that hangs can be killed (-9): acknowledged writes are safe, and \
          `bulkhead pool-server {pool}` or its service manager starts it again"
     )
 }

@@ -16,7 +16,7 @@ use units::PoolName;
 use crate::apart::{LOOK_WAIT, Look};
 use crate::pools;
 
-/// Asks `request` as often as `again` says, and prints the answers.
+/// Repeats `request` at the interval `again`, and prints the responses.
 pub fn run(
     common: &Common,
     pool: &PoolSelector,
@@ -34,7 +34,7 @@ pub fn run(
             Ok(answers) => answers,
             // A process that looked for this one was interrupted with it.
             Err(_) if interrupted.try_recv().is_ok() => return Ok(()),
-            // Who was told something already learns that a server starts again.
+            // A later failure is reported as a restart of the server.
             Err(failure) if !before.is_empty() && may_pass(&failure) => {
                 progress(&format!("no answer: {}", failure.message));
                 Vec::new()
@@ -70,7 +70,7 @@ fn ask(
 ) -> Result<Vec<Answer>, Failure> {
     match serving(common, pool)? {
         Serving::Somebody => *was_served = true,
-        // A look would open the pool, and hold up the server that comes back.
+        // Opening the pool here would block the server that restarts.
         Serving::Nobody(pool) if *was_served => return Err(crate::no_server(&pool)),
         Serving::Nobody(pool) => {
             let look = Look::begin(common, &pool, request)?;
@@ -90,13 +90,13 @@ fn ask(
     }
 }
 
-/// Who has what is asked about.
+/// The process that holds the pool.
 enum Serving {
     /// A server.
     Somebody,
-    /// Nobody has this pool: a process opens a pool once, so each look at it needs its own.
+    /// There is no server. A process opens at most one pool, so each refresh needs a new process.
     Nobody(PoolName),
-    /// There are several pools, or none, or the cluster has it: who asks without a name sees to that.
+    /// There are several pools, or none, or the cluster manages it. A request without a name handles that.
     Unclear,
 }
 

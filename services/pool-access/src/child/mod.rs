@@ -1,5 +1,5 @@
-//! Runs this program again for what a process must not do itself, with a bound on time and on what it
-//! prints, and reads what came of it.
+//! Runs this binary again for work that a process must not do itself, with bounds on time and output, and reads the
+//! result.
 
 mod question;
 
@@ -15,28 +15,28 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use self::question::{Question, perform};
 
-/// The most that is read of what it prints, in bytes.
+/// Maximum bytes of output that are read.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// The last words that are kept for a failure.
 const LAST_WORDS_MAX: usize = 5;
-/// Pause between two looks at a running process.
+/// Polling interval of a running process.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// After so long one that was asked to end is killed.
+/// Time after SIGTERM until the process is killed.
 const END_WAIT: Duration = Duration::from_secs(60);
 
-/// A run of this program.
+/// A run of this binary.
 pub struct Run<'a> {
     /// Its words.
     pub arguments: Vec<OsString>,
-    /// What it reads.
+    /// The standard input.
     pub input: Vec<u8>,
     /// How long it may take.
     pub limit: Duration,
-    /// Set when nobody wants it any more.
+    /// Set when the result is no longer needed.
     pub cancel: Option<&'a AtomicBool>,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Ran {
     /// The exit code, or 128 and the signal.
     pub code: i32,
@@ -52,7 +52,7 @@ impl Ran {
         serde_json::from_str(&self.stdout).map_err(|_| self.failure())
     }
 
-    /// The answer that it printed.
+    /// Parses the response on the standard output.
     pub fn answer(&self) -> Result<Answer, Failure> {
         match serde_json::from_str(&self.stdout) {
             Ok(answer) if self.code == 0 => Ok(answer),
@@ -92,7 +92,7 @@ pub fn run(run: Run<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ran, Failure>
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(mut stdin) = stdin {
-                // It may end without having read everything.
+                // The process might exit before it reads all input.
                 let _ = stdin.write_all(&run.input);
             }
         });
@@ -124,7 +124,7 @@ pub fn run(run: Run<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ran, Failure>
     })
 }
 
-/// What it prints, up to a limit.
+/// Reads the output up to a limit.
 pub fn read(from: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(from) = from {
@@ -133,7 +133,7 @@ pub fn read(from: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for its end, and sees to it when that is due.
+/// Waits for the process to exit, and kills it when its time-out passes.
 fn wait(
     child: &mut Child,
     limit: Duration,

@@ -1,5 +1,5 @@
-//! What a head has done by a process of its own, because it needs an open pool or reads disks: the
-//! question stands on the standard input as JSON, the answer or the failure goes to the standard output.
+//! Requests that a head performs in a separate process, because they need an open pool or read disks. The request
+//! arrives on the standard input as JSON. The response or the failure is written to the standard output.
 
 use std::io::Read;
 
@@ -14,7 +14,7 @@ use units::PoolName;
 /// Longest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 16 << 20;
 
-/// What is to be done.
+/// The request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
@@ -22,7 +22,7 @@ pub enum Question {
     Ask {
         /// Which.
         pool: PoolName,
-        /// What.
+        /// The operation.
         request: Request,
     },
     /// Make a pool.

@@ -1,4 +1,4 @@
-"""Tries what a server that a client has taken over could try; prints the name of each attempt that got through, then END."""
+"""Attempts the actions open to a compromised server; prints the name of each attempt that succeeded, then END."""
 
 import ctypes
 import mmap
@@ -15,7 +15,7 @@ BAD = ctypes.c_void_p(8)  # no address that can be read
 
 
 def reaches(number, *arguments):
-    """Whether the kernel looks at the arguments of a system call, on x86-64."""
+    """Returns whether the kernel checks the arguments of a system call, on x86-64."""
     ctypes.set_errno(0)
     done = libc.syscall(ctypes.c_long(number), *arguments)
     return done >= 0 or ctypes.get_errno() not in REFUSED

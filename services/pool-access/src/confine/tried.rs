@@ -1,4 +1,5 @@
-//! What a client that has taken a pool server over could try, from inside its confinement: none of it works.
+//! Attack tests: the actions open to a client that controls a pool server, from inside its confinement. All of them
+//! must fail.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
@@ -7,13 +8,13 @@ use std::process::{Command, Stdio};
 
 use super::{Needs, Without, pool_server_without};
 
-/// Prints the name of each attempt that got past the rights of the process. Attempts on the machine itself have arguments that the
-/// kernel refuses later: the error tells whether it looked at them.
+/// Prints the name of each attempt that passed the permission checks of the process. Attempts on the host itself have
+/// arguments that the kernel refuses later: the error shows whether it checked them.
 const TRIES: &str = include_str!("tried.py");
 /// With all rights at least so many get through, on any kernel: the attempts are real.
 const REAL_MIN: usize = 45;
 
-/// A machine as a server sees it.
+/// The file system of a host, as a server sees it.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -80,10 +81,10 @@ impl Place {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn nothing_that_a_taken_over_server_tries_works_with_landlock_or_without() {
     if !rustix::process::getuid().is_root() || Command::new("python3").arg("-V").output().is_err() {
-        eprintln!("skipped: it takes root and python3");
+        eprintln!("skipped: it needs root and python3");
         return;
     }
     let free = Place::new().tried(|| {

@@ -1,8 +1,9 @@
-//! A view of the machine's file systems for one pool server: a mount name space in which secrets of others, the machine's own disks and
-//! its control devices are hidden, and in which nothing can be changed outside the server's folders.
+//! Restricts a pool server's view of the file systems to a mount namespace. Foreign secrets, the host's own disks and
+//! its control devices are hidden, and only the server's directories are writable.
 //!
-//! It holds without Landlock, and for changes that Landlock does not know, such as of modes and owners. A file that is replaced by
-//! `rename` appears again under its name, because the kernel drops what was mounted on the former one; folders stay hidden.
+//! It works without Landlock, and covers changes that Landlock does not, such as of modes and owners. A hidden file
+//! that is replaced by `rename` becomes visible again, because the kernel drops mounts on the former inode; directories
+//! stay hidden.
 
 use std::collections::BTreeSet;
 use std::fs::FileType;
@@ -17,13 +18,13 @@ use rustix::mount::{
 
 /// Where devices are.
 const DEVICES: &str = "/dev";
-/// Stands in for a hidden file, socket or device.
+/// Mounted over a hidden file, socket or device.
 const NOTHING: &str = "/dev/null";
-/// Character devices of every process. The others control disks past their block devices, memory or the machine.
+/// Character devices that every process needs. All others control disks directly, memory or the host.
 const HARMLESS: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
-/// Folders of `/dev` without devices of the machine.
+/// Directories of `/dev` without hardware devices.
 const WITHOUT_DEVICES: [&str; 4] = ["pts", "shm", "mqueue", "hugepages"];
-/// Secrets of the machine, and sockets by which root gives orders to what runs on it.
+/// Secrets of the host, and control sockets of its services.
 const OF_THE_MACHINE: [&str; 22] = [
     "/etc/gshadow",
     "/etc/gshadow-",
@@ -48,7 +49,7 @@ const OF_THE_MACHINE: [&str; 22] = [
     "/run/udev/control",
     "/var/spool/cron",
 ];
-/// File systems of which a lookup may wait for another machine or process: they stay as they are.
+/// File systems with lookups that can block on another host or process: they are left unchanged.
 const SLOW: [&str; 9] = [
     "9p",
     "afs",
@@ -63,7 +64,7 @@ const SLOW: [&str; 9] = [
 /// How many layers of devices are followed, such as a volume on an encrypted partition of a disk.
 const LAYERS_MAX: usize = 16;
 
-/// What the view leaves out.
+/// The parts that the view leaves out.
 pub struct View<'a> {
     /// Where changes stay possible; everywhere if none.
     pub written: Option<&'a [PathBuf]>,
@@ -73,15 +74,16 @@ pub struct View<'a> {
     pub of_the_machine: bool,
 }
 
-/// Gives this thread, and those that it starts, the view. Before its first mount nothing reaches other processes any more.
+/// Applies the view to this thread, and to threads it starts. Before the first mount, propagation to other processes is
+/// turned off.
 ///
 /// # Errors
 ///
-/// The kernel refuses. What was hidden until then stays so.
+/// The kernel refuses. Paths that were already hidden stay hidden.
 pub fn narrow(view: &View<'_>) -> Result<(), String> {
     let failed = |error: rustix::io::Errno| error.to_string();
     unshare(CloneFlags::CLONE_NEWNS).map_err(|error| error.to_string())?;
-    // What the machine mounts later arrives here; what is mounted here goes nowhere.
+    // Later mounts of the host propagate here; mounts made here do not propagate.
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", slave).map_err(failed)?;
     let mounts = mounts().map_err(|error| error.to_string())?;
@@ -103,7 +105,7 @@ pub fn narrow(view: &View<'_>) -> Result<(), String> {
     outcomes.into_iter().collect()
 }
 
-/// Something that is mounted (proc_pid_mountinfo(5)).
+/// A mount (proc_pid_mountinfo(5)).
 struct Mount {
     /// `MAJOR:MINOR` of its device.
     number: String,
@@ -114,7 +116,7 @@ struct Mount {
 }
 
 fn mounts() -> std::io::Result<Vec<Mount>> {
-    // The one of the thread: others are in the former name space.
+    // The file of the thread, because other threads are in the former namespace.
     let text = std::fs::read_to_string("/proc/thread-self/mountinfo")?;
     Ok(text.lines().filter_map(parse).collect())
 }
@@ -164,7 +166,7 @@ fn only_read_elsewhere(written: &[PathBuf]) -> std::io::Result<()> {
         }
         match mount_remount(&one.place, read_only(&one.options), "") {
             Ok(()) => {}
-            // Another one is mounted above it, or is gone by now.
+            // It is covered by another mount, or was unmounted concurrently.
             Err(error) if one.place != Path::new("/") => {
                 tracing::debug!(%error, place = %one.place.display(), "not made read-only");
             }
@@ -201,7 +203,7 @@ fn hide(path: &Path) -> std::io::Result<()> {
     Ok(mount("none", path, "tmpfs", flags, c"mode=000,size=4k")?)
 }
 
-/// Block devices that the machine itself uses, and character devices that control it.
+/// Returns block devices that the host itself uses, and character devices that control it.
 fn devices_to_hide(mounts: &[Mount]) -> Vec<PathBuf> {
     let used = used_by_the_machine(mounts);
     let mut found = Vec::new();
@@ -319,7 +321,7 @@ mod tests {
         assert!(parse("").is_none());
     }
 
-    /// The pool's disks must stay: only what the machine itself has mounted is hidden.
+    /// The pool's disks must stay: only devices that the host itself has mounted are hidden.
     #[test]
     fn a_disk_is_the_machines_own_with_its_partition_and_what_is_below() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! The words of `bulkhead bench`, and what is printed.
+//! The options of `bulkhead bench`, and its output.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ pub struct Report {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// How fast this machine encrypts: the engine beside OpenSSL, after known answers
+    /// Measures the encryption speed of this host: the engine next to OpenSSL, after known-answer
+    /// tests
     #[command(after_help = CRYPTO_EXAMPLES)]
     Crypto(BenchCryptoArgs),
 }
@@ -59,10 +60,10 @@ const CRYPTO_EXAMPLES: &str = "Examples:
 /// `bench crypto`
 #[derive(Clone, Debug, Args)]
 pub struct BenchCryptoArgs {
-    /// How long each cipher runs, for each who offers it
+    /// Duration of each measurement, per cipher and implementation
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub seconds: f64,
-    /// What is encrypted at a time: a power of two from 512 to 16M
+    /// Bytes per operation: a power of two from 512 to 16M
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = control::operations::block_size)]
     pub block_size: u32,
 }
@@ -77,7 +78,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Measures, and prints what came of it.
+/// Measures, and prints the result.
 pub fn run(BenchCommand::Crypto(args): &BenchCommand, out: Printer) -> Result<(), Failure> {
     let time = Duration::from_secs_f64(args.seconds);
     let tools = ALL.iter().find_map(|engine| engine.tools());
@@ -104,7 +105,7 @@ fn text(report: &Report) -> String {
         ]);
     }
     let mut text = format!(
-        "{} known answers came out. MB for each second of processor {}, blocks of {} bytes, {}:\n\n{}\n",
+        "{} known-answer tests passed. MB for each second of processor {}, blocks of {} bytes, {}:\n\n{}\n",
         report.known_answers,
         report.processor,
         report.block_bytes,

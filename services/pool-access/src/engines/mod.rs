@@ -206,7 +206,7 @@ pub fn tools_of(engine_name: &str) -> Option<&'static dyn Tools> {
     all.find(|engine| engine.name() == engine_name)?.tools()
 }
 
-/// The door of pools whose legs lie on several heads.
+/// Returns the implementation of pools of legs.
 pub fn legs() -> &'static dyn leg_door::Legs {
     &leg_admin::Wing
 }

@@ -32,7 +32,7 @@ pub struct MountArgs {
     /// Change nothing, not even that the pool was opened
     #[arg(long)]
     read_only: bool,
-    /// The machine that used the pool last is switched off, or will never touch it again
+    /// The host that last used the pool is switched off, or will never access it again
     #[arg(long)]
     previous_owner_is_stopped: bool,
     /// Ask on this terminal for the key of an encrypted file system
@@ -49,7 +49,7 @@ impl MountArgs {
         self.what.pool()
     }
 
-    /// What is mounted.
+    /// Returns the dataset to mount.
     pub fn dataset(&self) -> DatasetRef<'_> {
         match &self.what {
             Named::Pool(pool) => pool.into(),
@@ -58,7 +58,7 @@ impl MountArgs {
         }
     }
 
-    /// What the pool is opened for: a snapshot is never changed.
+    /// Returns the access mode of the pool: a snapshot is never changed.
     pub fn access(&self) -> Access {
         match self.read_only || matches!(self.what, Named::Snapshot(_)) {
             true => Access::Look,
@@ -66,7 +66,7 @@ impl MountArgs {
         }
     }
 
-    /// Whether it is asked not to change a file system that could be.
+    /// Returns whether a writable file system is mounted read-only on request.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -82,7 +82,7 @@ impl MountArgs {
         Ok(Some(KeyMaterial::new(given)))
     }
 
-    /// What was said of the previous owner.
+    /// Returns the statement about the previous owner.
     pub fn previous_owner(&self) -> PreviousOwner {
         match self.previous_owner_is_stopped {
             true => PreviousOwner::IsStopped,

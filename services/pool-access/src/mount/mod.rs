@@ -1,5 +1,6 @@
-//! `bulkhead filesystem mount`: opens a pool that nobody serves, and shows a file system of it to the kernel of this machine.
-//! Whoever kills this program leaves a mount that answers nothing, and a pool as after any crash: what was made durable is there.
+//! `bulkhead filesystem mount`: opens a pool without a server, and mounts one of its file systems in the kernel of this
+//! host. After a kill of this process the mount is dead, and the pool is in the state after any crash: durable writes
+//! are there.
 
 mod arguments;
 
@@ -28,16 +29,16 @@ use crate::{audit, engines, managed, places};
 
 pub use self::arguments::{EXAMPLES, MountArgs};
 
-/// Pause between two attempts to unmount what is in use.
+/// Pause between two attempts to unmount a busy file system.
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(200);
-/// So long the kernel gets to ask nothing any more when whoever uses the mount is not waited for.
+/// Time for the kernel's outstanding requests after a forced unmount.
 const FORCED_END_WAIT: Duration = Duration::from_secs(5);
 
-/// What happens to a mount.
+/// An event of a mount.
 enum Event {
     /// A signal came.
     Told(Told),
-    /// The kernel asks nothing any more.
+    /// The kernel's connection has closed.
     Ended(std::io::Result<()>),
 }
 
@@ -47,14 +48,14 @@ impl From<Told> for Event {
     }
 }
 
-/// Where events are told, and heard.
+/// The sender and receiver of events.
 type Events<'a> = (Sender<Event>, &'a Receiver<Event>);
 
 /// Mounts, and stays until it is unmounted.
 pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let pool = &args.pool();
     fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
-    // While it is asked for, Ctrl-C ends the command as any other.
+    // During the prompt, Ctrl-C terminates the command as usual.
     let key = args.key()?;
     let (sender, events) = channel();
     let failed = Failure::of("wait for signals");
@@ -81,7 +82,7 @@ fn open_and_show(
     let candidate = places::candidate(common, name)?;
     if args.is_read_only() && candidate.state != CandidateState::Exported {
         out.progress(
-            "the pool was not exported: what was made durable in its last seconds is in its intent log, and is not shown. \
+            "the pool was not exported: the durable writes of its last seconds are in its intent log, and are not shown. \
              A mount without --read-only shows it.",
         );
     }
@@ -96,7 +97,7 @@ fn open_and_show(
     shown.and(let_go)
 }
 
-/// Loads the key that is given, else all that are kept where this machine finds them.
+/// Loads the given key, or all keys with a stored location.
 fn load_keys(
     args: &MountArgs,
     key: Option<&KeyMaterial>,
@@ -125,7 +126,8 @@ fn load_keys(
     loaded.map_err(dataset_failure)
 }
 
-/// Why it cannot be opened. A key is given to this command, not to a server, and nobody else has the pool that it could be in use by.
+/// Returns the failure of an open. The advice differs from a server's: a key is given to this command, and no other
+/// process holds the pool.
 fn open_failure(name: &str, error: DatasetError) -> Failure {
     let kind = error.kind.clone();
     let failure = dataset_failure(error);
@@ -179,7 +181,7 @@ fn serve(
 ) -> Result<(), Failure> {
     let serving = std::thread::Builder::new().name("mount".into());
     let started = serving.spawn(move || {
-        // Nobody listens any more if the mount was ended for an error.
+        // After a forced end there is no receiver.
         let _ = events.send(Event::Ended(fuse::serve(files, device)));
     });
     started.map(drop).map_err(Failure::of("start a thread"))
@@ -190,12 +192,12 @@ fn tell(mount: &Mount, name: &str, read_only: bool, out: Printer) -> Result<(), 
     let document = json!({"filesystem": name, "at": at, "read_only": read_only});
     out.either(&document, || {
         let how = if read_only { ", for reading" } else { "" };
-        format!("{name} is mounted at {at}{how}. Ctrl-C or `umount {at}` ends it.\n")
+        format!("{name} is mounted at {at}{how}. Ctrl-C or `umount {at}` unmounts it.\n")
     })
 }
 
-/// Waits until it is unmounted, by others or because this process is told to stop. The second time it ends whoever uses it: if the kernel
-/// keeps the connection all the same, that ends with this process.
+/// Waits until the file system is unmounted, by another process or because this process receives a signal. A second
+/// signal forces the unmount. If the kernel holds the connection nevertheless, it closes when this process exits.
 fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Result<(), Failure> {
     let failed = Failure::of(format!("unmount {}", mount.at().display()));
     let mut stops = 0;
@@ -212,7 +214,7 @@ fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Re
             Ok(Event::Told(Told::Reload)) => continue,
             Ok(Event::Told(Told::Stop(_))) => stops += 1,
             Err(RecvTimeoutError::Timeout) => {}
-            // Whoever sends signals has gone: as if told to stop.
+            // The signal thread is gone: handled like a signal.
             Err(RecvTimeoutError::Disconnected) => stops += 1,
         }
         if stops > 1 {
@@ -253,9 +255,9 @@ fn mount_failure(error: &MountError) -> Failure {
         ),
         MountErrorKind::InUse => (
             FailureKind::Busy,
-            format!("`findmnt {at}` shows what it is; `umount {at}` ends it"),
+            format!("`findmnt {at}` shows the mount; `umount {at}` unmounts it"),
         ),
-        MountErrorKind::Abandoned => (FailureKind::Busy, format!("`umount {at}` ends it")),
+        MountErrorKind::Abandoned => (FailureKind::Busy, format!("`umount {at}` unmounts it")),
         MountErrorKind::Denied => (
             FailureKind::Denied,
             "run it as root; a container needs the right to mount (`--cap-add SYS_ADMIN`)".to_owned(),

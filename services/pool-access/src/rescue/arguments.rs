@@ -21,7 +21,7 @@ pub struct RescueArgs {
     /// The volume, or a snapshot as POOL/NAME@SNAPSHOT
     #[arg(value_name = "VOLUME[@SNAPSHOT]", required_unless_present = "list")]
     what: Option<Named>,
-    /// End the rescue of the volume, whoever began it
+    /// End the rescue of the volume, regardless of its user
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background", "list"])]
     pub end: bool,
     /// List the rescues of a pool, or of the volume's pool [default: all pools that are served here]
@@ -33,7 +33,7 @@ pub struct RescueArgs {
     /// Of a volume: refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Return at once; the rescue lasts until it is ended, or the pool's server ends
+    /// Return at once; the rescue continues until it is ended, or until the pool's server exits
     #[arg(long)]
     pub background: bool,
 }

@@ -1,6 +1,6 @@
-//! `bulkhead volume rescue`: asks the pool's server for a rescue, or starts one that serves nothing
-//! else, shows how to use it, and ends it when the user is done. Whatever kills this program, the
-//! server notices by a lock that it held, or by a pipe that closes.
+//! `bulkhead volume rescue`: requests a rescue from the pool's server, or starts a server for the
+//! rescue alone. Shows how to use it, and ends it on exit. If this process is killed, the server
+//! detects that by a lock that was held, or by a pipe that closes.
 
 mod arguments;
 
@@ -22,10 +22,10 @@ use units::{PoolName, VolumeName};
 pub use self::arguments::{EXAMPLES, RescueArgs};
 use crate::pools;
 
-/// Pause between two looks whether the rescue still lasts.
+/// Interval between two checks that the rescue is active.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Begins a rescue, or ends one, or lists them.
+/// Begins a rescue, ends one, or lists them.
 pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     if args.list {
         let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
@@ -73,7 +73,7 @@ fn begin(
     let begun = ask(common, pool, begin.into());
     let answer = begun.inspect_err(|_| forget_lease(&lease_file))?;
     let Answer::Rescue(view) = &answer else {
-        let message = "the server answered something else";
+        let message = "the server sent an unexpected response";
         return Err(Failure::new(FailureKind::Failed, message));
     };
     out.answer(&answer)?;
@@ -81,7 +81,7 @@ fn begin(
         return Ok(());
     }
     if !common.json {
-        out.text("\nCtrl-C ends the rescue.\n")?;
+        out.text("\nPress Ctrl-C to end the rescue.\n")?;
     }
     let ended = wait(common, pool, &view.volume, &signals);
     drop(lease);
@@ -104,12 +104,12 @@ fn take_lease(file: &std::path::Path) -> Result<PoolLock, Failure> {
     })
 }
 
-/// Nobody else uses the file: its name has our process's number.
+/// The file belongs to this process alone: its name contains the process ID.
 fn forget_lease(file: &std::path::Path) {
     let _ = std::fs::remove_file(PoolLock::path(file));
 }
 
-/// Waits until the user has had enough, or somebody else has ended the rescue.
+/// Waits until the user ends the rescue, or another command does.
 fn wait(
     common: &Common,
     pool: &PoolName,
@@ -145,7 +145,7 @@ fn wait(
 struct OwnServer(Child);
 
 impl OwnServer {
-    /// Starts it, and waits until it has the pool.
+    /// Starts the server, and waits until it has opened the pool.
     fn start(common: &Common, pool: &PoolName) -> Result<Self, Failure> {
         use std::os::unix::process::CommandExt;
         let failed = Failure::of("open the pool");
@@ -165,7 +165,7 @@ impl OwnServer {
             .env_remove("WATCHDOG_USEC")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A Ctrl-C is for us; the pipe tells the server.
+            // Ctrl-C terminates this process only; the pipe notifies the server.
             .process_group(0);
         let mut server = Self(command.spawn().map_err(&failed)?);
         let out = server.0.stdout.take().expect("piped");
@@ -206,7 +206,7 @@ impl Drop for OwnServer {
     }
 }
 
-/// How a program of ours prints a failure for other programs.
+/// The JSON form of a failure that our binaries print.
 #[derive(serde::Deserialize)]
 struct Document {
     failure: Failure,

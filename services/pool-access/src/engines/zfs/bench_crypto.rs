@@ -1,5 +1,5 @@
-//! `bulkhead bench crypto`: how fast this machine encrypts, by the engine and by OpenSSL, in one
-//! run on one processor. Nothing is measured before known answers have come out.
+//! `bulkhead bench crypto`: the encryption speed of this host, by the engine and by OpenSSL, in one
+//! run on one processor. Known-answer tests precede the measurement.
 
 mod answers;
 mod openssl;
@@ -24,7 +24,7 @@ struct Row {
 }
 
 const NOTES: [&str; 3] = [
-    "engine: what volumes are encrypted with in this process; openzfs: the code that OpenZFS brings",
+    "engine: the implementation that encrypts volumes in this process; openzfs: the code of OpenZFS",
     "the engine offers GCM and CCM; ECB is its bare block cipher, a block at a call; it has no CTR \
      and no CBC",
     "GCM of openssl -decrypt checks no tag",
@@ -105,7 +105,7 @@ fn measure(engine: &Engine, row: Row, bytes: usize, time: Duration) -> Result<Me
         }
     }
     let openssl = match row.mode {
-        // It offers it, and measures it in a way that nobody else does.
+        // OpenSSL offers it, but measures it in an incomparable way.
         "ccm" => None,
         _ => Some(openssl::speed(&name(row), row.decrypt, bytes, time)?),
     };

@@ -1,9 +1,9 @@
-//! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
-//! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`, `PATH flush=hang`,
-//! `PATH write=enospc` (all but the labels, as a file in a full file system), `PATH gone`, `PATH delay=MILLISECONDS`, or
-//! `PATH read-at=OFFSET+LENGTH` for each place that cannot be read, in bytes; an empty file is a healthy pool. It is read again when it changes.
-//! `PATH kill-after=STEPS` lets so many writes, discards and flushes pass, and kills the process
-//! in the place of the next. A device that is named no more is said to have had so many.
+//! Injects device faults for tests of the whole server: `--leg-faults FILE`. The file has a line for each device that fails:
+//! `PATH read=eio write=eio flush=eio`, `PATH hang`, `PATH flush=hang`, `PATH write=enospc` (all but the labels, as a file in
+//! a full file system), `PATH gone`, `PATH delay=MILLISECONDS`, or `PATH read-at=OFFSET+LENGTH` for each unreadable range, in
+//! bytes. An empty file is a healthy pool. The file is read again after each change. `PATH kill-after=STEPS` permits that many
+//! writes, discards and flushes, and kills the process instead of the next. The number of steps of a device is reported when
+//! its line is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use zpool::device::faults::{Fault, Faults};
 
-/// Pause between two looks at the file.
+/// Polling interval of the file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The faults that `file` names now, for a command, which is over soon.
@@ -21,7 +21,7 @@ pub fn once(file: &Path) -> Faults {
     faults
 }
 
-/// Starts to obey `file`. The thread lives as long as the process.
+/// Starts to apply `file`. The thread exits with the process.
 pub fn obey(file: PathBuf, faults: Faults) -> std::io::Result<()> {
     let mut seen = None;
     let mut failing = BTreeSet::new();
@@ -101,7 +101,7 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
     text.lines().filter_map(line).collect()
 }
 
-/// Adds a place that cannot be read, if there is such a place, and room for it.
+/// Adds an unreadable range, if the text is valid and the array has space.
 fn add_place(fault: &mut Fault, place: &str) -> Option<()> {
     let (offset, length) = place.split_once('+')?;
     let (offset, length): (u64, u64) = (offset.parse().ok()?, length.parse().ok()?);

@@ -131,7 +131,7 @@ fn own_options(options: Options<'_>) -> Result<EngineOptions, Failure> {
     Ok(own)
 }
 
-/// The word on the command line for an option of the engine.
+/// Returns the command line option for an option of the engine.
 fn option_word(option: &'static str) -> &'static str {
     match option {
         "arc_bytes_max" => "--arc-size",

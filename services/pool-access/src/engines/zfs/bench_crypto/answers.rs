@@ -1,6 +1,6 @@
-//! Known answers: blocks of NIST SP 800-38A for the bare cipher and the modes of OpenSSL, and for
-//! GCM vectors of NIST's validation program (CAVP, gcmEncryptExtIV) and of the mode's proposal to
-//! NIST. Speed without them would mean nothing.
+//! Known-answer tests: blocks of NIST SP 800-38A for the bare cipher and the modes of OpenSSL, and
+//! for GCM vectors of NIST's validation suite (CAVP, gcmEncryptExtIV) and of the mode's proposal to
+//! NIST. Speed without correct results would be meaningless.
 
 use control::{Failure, FailureKind};
 use zpool::Engine;
@@ -14,7 +14,7 @@ const KEY_256: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30
 const CBC_IV: &str = "000102030405060708090a0b0c0d0e0f";
 const CTR_IV: &str = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
-/// What a mode makes of [`BLOCKS`].
+/// The result of a mode for [`BLOCKS`].
 pub struct Vector {
     /// OpenSSL's name of it.
     pub cipher: &'static str,
@@ -150,12 +150,13 @@ fn fixed<const N: usize>(digits: &str) -> [u8; N] {
     hex(digits).try_into().expect("a constant")
 }
 
-/// Has the engine answer, with its own code and with what it uses; how many answers there were.
+/// Runs the tests with the engine's own code and with the selected implementation. Returns the
+/// number of tests.
 pub fn check(engine: &Engine) -> Result<usize, Failure> {
     let wrong = |what: String| {
-        let message = format!("the engine's {what}: a known answer did not come out");
+        let message = format!("the engine's {what}: a known-answer test failed");
         Failure::new(FailureKind::Failed, message)
-            .advise("do not encrypt anything on this machine before this is understood")
+            .advise("do not encrypt anything on this host until the cause is found")
     };
     let mut count = 0;
     for code in [Code::InUse, Code::OpenZfs] {

@@ -1,4 +1,4 @@
-//! OpenSSL's own measuring program, and its answers to known questions.
+//! OpenSSL's `speed` command, and its known-answer tests.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -14,14 +14,15 @@ fn failed(what: &str, why: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Failed, format!("{what}: {why}"))
 }
 
-/// What is compared with.
+/// Returns the version of OpenSSL.
 pub fn version() -> Result<String, Failure> {
     let output = Command::new(PROGRAM)
         .arg("version")
         .output()
         .map_err(|error| {
             let failure = Failure::new(FailureKind::NotFound, format!("run {PROGRAM}: {error}"));
-            failure.advise("install the package openssl: its figures stand beside the engine's")
+            failure
+                .advise("install the package openssl: its figures are printed next to the engine's")
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
     // "OpenSSL 3.0.0 1 Jan 2026 (Library: ...)"
@@ -32,7 +33,7 @@ pub fn version() -> Result<String, Failure> {
         .join(" "))
 }
 
-/// Megabytes for each second of processor time, as `openssl speed` says.
+/// Returns megabytes per second of processor time, as measured by `openssl speed`.
 pub fn speed(cipher: &str, decrypt: bool, bytes: usize, time: Duration) -> Result<f64, Failure> {
     // It counts whole seconds.
     let seconds = time.as_secs().max(1);
@@ -60,7 +61,7 @@ fn found(text: &str) -> Option<f64> {
     Some(speed / 1e6)
 }
 
-/// Its answers for the modes that the engine lacks; how many there were.
+/// Runs the known-answer tests of the modes that the engine has not. Returns the number of tests.
 pub fn check() -> Result<usize, Failure> {
     for vector in &VECTORS {
         let name = vector.cipher;
@@ -72,14 +73,14 @@ pub fn check() -> Result<usize, Failure> {
         }
         let output = piped(command, &hex(BLOCKS)).map_err(|error| failed(name, error))?;
         if output != hex(vector.answer) {
-            let message = "a known answer of SP 800-38A did not come out";
+            let message = "a known-answer test of SP 800-38A failed";
             return Err(failed(&format!("{PROGRAM} {name}"), message));
         }
     }
     Ok(VECTORS.len())
 }
 
-/// What the program makes of `input`, which fits a pipe.
+/// Returns the output of the process for `input`, which fits a pipe buffer.
 fn piped(mut command: Command, input: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut child = command
         .stdin(Stdio::piped())
