@@ -1,4 +1,4 @@
-//! What an operating system, or an engine, says of a failure: a number.
+//! The error number of an operating system or an engine.
 
 use std::fmt;
 

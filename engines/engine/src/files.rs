@@ -12,18 +12,18 @@ pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
     /// The dataset that it was opened by. A rename does not change it.
     fn name(&self) -> &str;
 
-    /// Waits for calls to end, writes everything to disk and lets go of the file system. Later calls, from whoever shares
-    /// its files, answer [`FileError::Gone`](file_system::FileError::Gone). May block.
+    /// Waits for active calls, writes all data to disk and releases the file system. Later calls, from any owner of its
+    /// files, return [`FileError::Gone`](file_system::FileError::Gone). May block.
     fn close(&self);
 
-    /// Looks for what does not fit together; of a snapshot, because nobody may change it meanwhile. `tell` answers whether to go
-    /// on: if not, the answer is [`Closed`](crate::dataset::DatasetErrorKind::Closed). May take hours.
+    /// Checks a snapshot, which cannot change during the check, for inconsistencies. `tell` returns whether to
+    /// continue; if not, the check fails with [`Closed`](crate::dataset::DatasetErrorKind::Closed). Can run for hours.
     fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError>;
 
     /// Changes that were refused since it was opened, because the pool or a quota of its dataset has no space left.
     fn refused_for_space(&self) -> u64;
 
-    /// Its snapshots, if it can show them. What is open of them is closed with it.
+    /// Returns its snapshots, if they are supported. Their open files are closed with it.
     fn snapshots(&self) -> Option<Arc<dyn file_system::Snapshots>> {
         None
     }

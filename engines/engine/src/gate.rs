@@ -1,6 +1,6 @@
-//! Counts the uses of something that can be taken away: closing waits for the last use, and no
-//! new one begins. Things that were lent keep it from being closed, but not from a pause: whoever
-//! fills a lent buffer may take as long as a client takes to send.
+//! Counts the uses of an object that can be closed: closing waits for the last use, and no new use
+//! begins. Lent buffers block a close, but not a pause, because a client can be arbitrarily slow to
+//! fill one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub struct Gate {
 pub enum Shut {
     /// For good.
     Closed,
-    /// For a moment.
+    /// Temporarily.
     Paused,
 }
 
@@ -36,12 +36,12 @@ pub enum Shut {
 pub enum NoPause {
     /// It is closed.
     Closed,
-    /// Somebody else has paused it, or uses it for too long.
+    /// Paused by another caller, or a use exceeded the time-out.
     InUse,
 }
 
 impl Gate {
-    /// Begins a use; [`Self::leave`] ends it.
+    /// Begins a use, until [`Self::leave`].
     pub fn enter(&self) -> Result<(), Shut> {
         let before = self.state.fetch_add(1, Ordering::Acquire);
         if before & (CLOSED | PAUSED) == 0 {
@@ -66,7 +66,7 @@ impl Gate {
         }
     }
 
-    /// Ends a use.
+    /// Completes a use.
     pub fn leave(&self) {
         let before = self.state.fetch_sub(1, Ordering::Release);
         if before & (CLOSED | PAUSED) != 0 && before & USES == 1 {
@@ -74,7 +74,7 @@ impl Gate {
         }
     }
 
-    /// Ends a use in which something was lent; [`Self::give_back`] ends the loan.
+    /// Completes a use that lent a buffer. The loan lasts until [`Self::give_back`].
     pub fn leave_lending(&self) {
         let before = self.state.fetch_add(LENT_ONE - 1, Ordering::Release);
         if before & (CLOSED | PAUSED) != 0 && before & USES == 1 {
@@ -82,8 +82,8 @@ impl Gate {
         }
     }
 
-    /// Begins a use for something that is lent. It is not too late while it is being closed, as
-    /// closing waits for what is lent; a pause is waited for if that is wanted, else `false`.
+    /// Begins a use of a lent buffer. This is permitted during a close, which waits for loans.
+    /// During a pause it blocks if `waits`, else returns `false`.
     pub fn enter_with_loan(&self, waits: bool) -> bool {
         loop {
             let before = self.state.fetch_add(1, Ordering::Acquire);
@@ -98,7 +98,7 @@ impl Gate {
         }
     }
 
-    /// Ends a loan.
+    /// Completes a loan.
     pub fn give_back(&self) {
         let before = self.state.fetch_sub(LENT_ONE, Ordering::Release);
         if before & CLOSED != 0 && before & LENT == LENT_ONE {
@@ -106,8 +106,8 @@ impl Gate {
         }
     }
 
-    /// Lets nobody in any more and waits for the last use, loan or pause to end. `false` if it was
-    /// closed before.
+    /// Refuses new uses and waits for the last use, loan or pause. Returns `false` if already
+    /// closed.
     pub fn close(&self) -> bool {
         let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
         self.announce();
@@ -118,8 +118,8 @@ impl Gate {
         true
     }
 
-    /// Keeps newcomers waiting and waits for the last use to end. An error, and nothing was done,
-    /// if it is closed or paused already, or if a use goes on for longer than `wait`.
+    /// Blocks new uses and waits for active ones. Fails without effect if the gate is closed or
+    /// already paused, or if a use exceeds `wait`.
     pub fn pause(&self, wait: Duration) -> Result<(), NoPause> {
         let paused = self
             .state
@@ -138,13 +138,13 @@ impl Gate {
         Err(NoPause::InUse)
     }
 
-    /// Ends a pause.
+    /// Resumes after a pause.
     pub fn resume(&self) {
         self.state.fetch_and(!PAUSED, Ordering::AcqRel);
         self.announce();
     }
 
-    /// Whether nobody is let in any more.
+    /// Returns whether new uses are refused.
     pub fn is_closed(&self) -> bool {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
@@ -171,7 +171,7 @@ impl Gate {
         let waited = self
             .changed
             .wait_timeout_while(held, left, |()| !done(self.state.load(Ordering::Acquire)));
-        // Not looked at once more: a newcomer that finds itself kept out counts as a use for a moment.
+        // The state is not read again: a refused new use counts as a use for an instant.
         let (_held, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         !waited.timed_out()
     }
@@ -267,7 +267,7 @@ mod tests {
             while !gate.is_closed() {
                 std::thread::yield_now();
             }
-            assert!(gate.enter_with_loan(true), "what was lent may be used");
+            assert!(gate.enter_with_loan(true), "a lent buffer can be used");
             gate.leave();
             assert!(!closer.is_finished(), "it is still lent");
             gate.give_back();

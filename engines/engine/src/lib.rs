@@ -1,5 +1,5 @@
-//! The seam between the storage appliance and what keeps its data: what pools, datasets, volumes, keys and streams are,
-//! and the [capabilities](crate::capabilities) that an engine has. No engine is named here.
+//! The interface between the storage appliance and its storage engines: the types of pools, datasets, volumes, keys and
+//! streams, and the [capabilities](crate::capabilities) of an engine. No engine is named here.
 
 #![forbid(unsafe_code)]
 

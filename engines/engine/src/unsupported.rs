@@ -1,6 +1,6 @@
-//! The capabilities that an engine may lack, and the error of a pool whose engine lacks one.
+//! The optional capabilities of an engine, and the error of a pool without one.
 
-/// Declares each capability: its trait, what it is called after "has no", and what a user can do without it.
+/// Declares each capability: its trait, its name after "has no", and an alternative for the user.
 macro_rules! capabilities {
     ($($capability:ident, $noun:literal, $instead:literal;)*) => {
         /// A capability that an engine may have, by the name of its trait.
@@ -13,14 +13,14 @@ macro_rules! capabilities {
             /// Every capability.
             pub const ALL: &[Self] = &[$(Self::$capability),*];
 
-            /// What it is called after "has no".
+            /// Its name after "has no".
             pub const fn noun(self) -> &'static str {
                 match self {
                     $(Self::$capability => $noun,)*
                 }
             }
 
-            /// What a user can do without it.
+            /// The alternative for the user.
             pub const fn instead(self) -> &'static str {
                 match self {
                     $(Self::$capability => $instead,)*
@@ -32,7 +32,7 @@ macro_rules! capabilities {
 
 capabilities! {
     FileSystems, "file systems", "use volumes, or a pool of an engine that has file systems";
-    IntentLogs, "intent logs", "no acknowledged write waits to be replayed or discarded";
+    IntentLogs, "intent logs", "acknowledged writes never need to be replayed or discarded";
     Promotion, "promotion of clones", "destroy the clones before their origin";
     Sending, "send streams", "copy the contents of the volume as one of its clients";
     Receiving, "streams to receive", "copy the contents into a volume as one of its clients";

@@ -1,4 +1,4 @@
-//! Open volumes: block devices, and what else their engine can do with them.
+//! Open volumes: block devices, and further functions of their engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,32 +13,31 @@ pub trait Volume: BlockDevice + std::fmt::Debug {
     /// The dataset it was opened by. A rename does not change it.
     fn name(&self) -> &str;
 
-    /// Waits for calls and loans to end, writes everything to disk and lets go of the volume.
-    /// Later calls, from whoever shares it, answer [`ErrorKind::Gone`]. May block.
+    /// Waits for active calls and loans, writes all data to disk and releases the volume. Later
+    /// calls, from any owner, return [`ErrorKind::Gone`]. May block.
     fn close(&self);
 
-    /// Changes the size, which must be a multiple of the block size, while in use. What lies
-    /// beyond a smaller size is lost. May block.
+    /// Changes the size, which must be a multiple of the block size, while in use. Data beyond a
+    /// smaller size is lost. May block.
     fn resize(&self, size: u64) -> Result<(), DatasetError>;
 
     /// Has the intent log begin, so that the first flush does not wait for a transaction group. Does
     /// nothing to a volume that is read-only. May block.
     fn begin_log(&self) -> Result<(), DeviceError>;
 
-    /// Lets the calls and read loans under way end, and keeps new ones waiting. If one does not
-    /// end within `wait`, nobody waits any more, and the volume is
-    /// [`Busy`](crate::dataset::DatasetErrorKind::Busy).
+    /// Waits for active calls and read loans, and blocks new ones. If one exceeds `wait`, the pause
+    /// is cancelled, and the volume is [`Busy`](crate::dataset::DatasetErrorKind::Busy).
     fn pause(&self, wait: Duration) -> Result<Box<dyn Paused + '_>, DatasetError>;
 
-    /// As what protocols serve.
+    /// The block device that protocols serve.
     fn device(self: Arc<Self>) -> Arc<dyn BlockDevice>;
 }
 
-/// A volume that nobody uses: calls that may wait do so until this is dropped, others are told that they would have to.
+/// A paused volume: calls that may wait block until this is dropped; the rest return that they would block.
 pub trait Paused {
-    /// Takes the volume back to its newest snapshot: all at once in one transaction group, or not
-    /// at all. What was written since is lost; what is lent for a write now will be written after
-    /// it. May block.
+    /// Rolls the volume back to its newest snapshot: in one transaction group, or not at all. Later
+    /// writes are lost; buffers that are lent for a write now will be written afterwards. May
+    /// block.
     fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError>;
 
     /// The size now, in bytes.

@@ -1,7 +1,7 @@
-//! What an engine can do, a trait for each kind of thing. [`Pool`] is those that every engine has; the [optional](crate::Capability)
-//! ones are requested from it.
+//! The capabilities of an engine, one trait each. [`Pool`] comprises those that every engine has; the
+//! [optional](crate::Capability) ones are requested from it.
 //!
-//! Everything here waits for the disks (most changes for a whole transaction group) unless it says otherwise. None may be
+//! Unless stated otherwise, every method blocks on the disks, most changes for a whole transaction group. None may be
 //! called from an asynchronous executor's thread.
 
 mod optional;
@@ -26,10 +26,10 @@ pub use optional::{
     Receiving, Sending, Upkeep,
 };
 
-/// A pool that this process has open: the capabilities that every engine has. Dropping it leaves it open: a pool is closed by
-/// [`Ownership::export`], whose failure must be handled, or by the end of the process.
+/// A pool that this process has open: the capabilities that every engine has. Dropping it does not close the pool. A
+/// pool is closed by [`Ownership::export`], which returns an error that must be handled, or by the exit of the process.
 ///
-/// The others are returned by methods of `dyn Pool`, such as `pool.devices()`: see [`Capability`](crate::Capability).
+/// Methods of `dyn Pool`, such as `pool.devices()`, return the optional ones: see [`Capability`](crate::Capability).
 pub trait Pool:
     Datasets + Volumes + Snapshotting + Properties + Health + Ownership + std::fmt::Debug + Send + Sync
 {
@@ -42,27 +42,28 @@ pub trait Pool:
     }
 }
 
-/// An engine that was started: what makes pools, finds them, and opens them.
+/// A running engine: creates, discovers and opens pools.
 pub trait Engine: Send + Sync {
     /// The number under which this host is known in the labels of its pools.
     fn host_id(&self) -> HostId;
 
-    /// What the cache of reads holds, and what it may hold.
+    /// Returns the used size and the maximum size of the read cache.
     fn cache_bytes(&self) -> (ByteCount, ByteCount);
 
-    /// Makes a pool on the devices of `spec`. What they hold is lost.
+    /// Creates a pool on the devices of `spec`. Their contents are lost.
     fn create(&self, spec: &PoolSpec) -> Result<Box<dyn Pool>, PoolError>;
 
-    /// Searches `places`: folders (not their subfolders), files and block devices. Reads labels only; takes as long as the
-    /// slowest device takes to answer.
+    /// Searches `places`: directories (not their subdirectories), files and block devices. Reads labels only. The
+    /// duration is that of the slowest device.
     fn discover(&self, places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError>;
 
-    /// The proof that this host used the pool last, and that the process which did is gone: takes the lock of every device.
+    /// Proves that this host used the pool last and that the process that did has exited: acquires the lock of every
+    /// device.
     fn same_host_and_locked(&self, candidate: &Candidate) -> Result<SafeToOwn, PoolError>;
 
-    /// Keeps the disks of `candidate` from other processes and, where they know reservations, from other hosts; until the
-    /// claimed pool is dropped. Refuses a pool whose newest state may be on devices that are missing, and one that somebody
-    /// wrote to after its labels had been read.
+    /// Claims the disks of `candidate` against other processes and, if they support reservations, against other hosts,
+    /// until the claimed pool is dropped. Refuses a pool with a newest state that might be on missing devices, and one
+    /// that was written after its labels were read.
     ///
     /// # Panics
     /// If the proof is about another pool.
@@ -84,25 +85,26 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// A pool whose disks this process keeps from others, and that it has not opened yet.
+/// A claimed pool that is not open yet.
 pub trait Claimed {
     /// Whether the pool is ours whatever the import finds: nothing is left to find out about its previous owner, and if the
     /// import fails, then for another reason.
     fn is_certain(&self) -> bool;
 
-    /// What the owner before left in the labels.
+    /// Returns the note that the previous owner stored in the labels.
     fn note(&self) -> Option<&str>;
 
-    /// Opens the pool. Takes from 50 ms to some seconds, the longer the more its intent logs hold.
+    /// Opens the pool. The duration is 50 ms to some seconds, depending on the size of its intent
+    /// logs.
     fn open(self: Box<Self>) -> Result<Box<dyn Pool>, PoolError>;
 }
 
-/// Datasets: volumes, and what they are below.
+/// Datasets: volumes and their parents.
 pub trait Datasets {
     /// One dataset or snapshot.
     fn dataset(&self, dataset: DatasetRef<'_>) -> Result<DatasetInfo, DatasetError>;
 
-    /// `below` and everything under it, parents first. Opens every dataset.
+    /// Lists `below` and all its descendants, parents first. Opens every dataset.
     fn datasets(
         &self,
         below: DatasetRef<'_>,
@@ -117,8 +119,8 @@ pub trait Datasets {
         None
     }
 
-    /// Makes a volume in the form that every ZFS knows. If a property or the reservation is
-    /// refused, there is no volume.
+    /// Creates a volume in the format that every ZFS supports. If a property or the reservation is
+    /// refused, no volume is created.
     fn create_volume(&self, spec: &VolumeSpec) -> Result<(), DatasetError>;
 
     /// Changes the size of a volume that is not open, and its reservation if it was for the whole
@@ -135,7 +137,7 @@ pub trait Datasets {
     /// Destroys a volume or file system that is not open.
     fn destroy_dataset(&self, name: &VolumeName, depth: Depth) -> Result<(), DatasetError>;
 
-    /// Renames a dataset with everything below it; it may move to another parent.
+    /// Renames a dataset with all its descendants, possibly to another parent.
     fn rename(&self, from: &VolumeName, to: &VolumeName) -> Result<(), DatasetError>;
 }
 
@@ -161,8 +163,7 @@ pub trait Snapshotting {
     /// Destroys snapshots, all or none.
     fn destroy_snapshots(&self, names: &[SnapshotName]) -> Result<(), DatasetError>;
 
-    /// Takes snapshots, all at the same moment or none, one of each dataset at most. Completed
-    /// writes are in them.
+    /// Creates snapshots atomically, at most one of each dataset. Completed writes are in them.
     fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError>;
 
     /// As [`Self::snapshot`]; each snapshot carries these user properties from its beginning on.
@@ -175,8 +176,8 @@ pub trait Snapshotting {
     /// Renames a snapshot within its dataset.
     fn rename_snapshot(&self, from: &SnapshotName, tag: &str) -> Result<(), DatasetError>;
 
-    /// Makes a writable volume, or file system, that starts with a snapshot's contents, with properties of its own
-    /// from the beginning.
+    /// Creates a writable volume or file system with a snapshot's contents, and sets its properties in the same
+    /// operation.
     fn clone_snapshot(
         &self,
         snapshot: &SnapshotName,
@@ -184,19 +185,18 @@ pub trait Snapshotting {
         properties: &[(String, Value)],
     ) -> Result<(), DatasetError>;
 
-    /// Takes a volume or file system that is not open back to its newest snapshot; what was written since is
-    /// lost.
+    /// Rolls a closed volume or file system back to its newest snapshot; later writes are lost.
     fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError>;
 }
 
 /// Properties of datasets.
 pub trait Properties {
-    /// Text properties whose name starts with `prefix`, as they are set on each dataset of the
-    /// pool (not inherited, not on snapshots). Opens no dataset: reading those of a thousand
-    /// volumes takes milliseconds.
+    /// Returns the text properties with the prefix `prefix` that are set locally on each dataset of
+    /// the pool (not inherited, not on snapshots). Opens no dataset: reading those of a thousand
+    /// volumes needs milliseconds.
     fn user_properties(&self, prefix: &str) -> Result<UserProperties, DatasetError>;
 
-    /// As [`Self::user_properties`], of one dataset, which is no snapshot. Opens nothing: takes microseconds.
+    /// Like [`Self::user_properties`], for one dataset that is not a snapshot. Opens nothing; needs microseconds.
     fn own_user_properties(
         &self,
         dataset: DatasetRef<'_>,
@@ -232,22 +232,22 @@ pub trait Properties {
 
 /// How the pool is doing.
 pub trait Health {
-    /// Everything there is to say. May wait for a moment for a change of the pool that is under
-    /// way, but not for a device.
+    /// Returns the full status. Can block briefly on a change of the pool in progress, but not on a
+    /// device.
     fn status(&self) -> Result<PoolStatus, PoolError>;
 
-    /// The little that a monitor needs. Never waits, not even for a lock; `None` while the pool
-    /// is being opened or closed.
+    /// Returns the state that a monitor needs. Never blocks, not even on a lock; `None` while the
+    /// pool is being opened or closed.
     fn health(&self) -> Option<PoolHealth>;
 }
 
-/// Whose the pool is.
+/// The ownership of a pool.
 pub trait Ownership {
     /// Its name.
     fn name(&self) -> &PoolName;
 
-    /// Writes everything to the devices, marks them as free for any host, and lets go of them.
-    /// All volumes must be closed.
+    /// Writes all data to the devices, marks them as exported and releases them. All volumes must
+    /// be closed.
     #[expect(
         clippy::result_large_err,
         reason = "a pool that stays open is handed back"
@@ -265,6 +265,6 @@ pub trait Ownership {
     /// ([`Candidate::note`](crate::pool::Candidate::note)). It is durable after the next [`Self::sync`].
     fn leave_note(&self, text: &str) -> Result<(), PoolError>;
 
-    /// Returns when everything written before the call is on disk.
+    /// Returns when all data written before the call is on disk.
     fn sync(&self) -> Result<(), PoolError>;
 }

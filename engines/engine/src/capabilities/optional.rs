@@ -92,60 +92,61 @@ impl From<Unsupported> for TransferError {
     }
 }
 
-/// File systems as what protocols for files serve.
+/// File systems, for file protocols.
 pub trait FileSystems {
     /// The file systems of the pool, with their identities. Opens none of them. One that is not received as a whole is left out.
     fn file_systems(&self) -> Result<Vec<(String, FileSystemId)>, DatasetError>;
 
-    /// Opens a file system, or a snapshot of one, and replays its log. `read_only` refuses changes; a log that waits is refused
-    /// then. May block.
+    /// Opens a file system, or a snapshot of one, and replays its log. `read_only` refuses changes; a pending log is
+    /// refused then. May block.
     fn open_file_system(
         &self,
         dataset: DatasetRef<'_>,
         read_only: bool,
     ) -> Result<Box<dyn OpenFileSystem>, DatasetError>;
 
-    /// Makes an empty file system in the form that every ZFS knows. If a property is refused, there is none.
+    /// Creates an empty file system in the format that every ZFS supports. If a property is refused, none is created.
     fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError>;
 
-    /// Makes the file systems above `name` that do not exist.
+    /// Creates the missing parent file systems of `name`.
     fn create_parents(&self, name: &VolumeName) -> Result<(), DatasetError>;
 
-    /// Gives the root file system of a new pool the contents that kernel ZFS expects of one that
-    /// it is to mount. Does nothing where they are.
+    /// Adds the contents that kernel ZFS expects in a mountable file system to the root file system
+    /// of a new pool. Does nothing if they exist.
     fn complete_root(&self) -> Result<(), DatasetError>;
 }
 
 /// Intent logs that wait for their volumes to be opened.
 pub trait IntentLogs {
-    /// The volumes whose logs wait. Reads one block of each volume of the pool.
+    /// Returns the volumes with pending logs. Reads one block of each volume of the pool.
     fn unreplayed_volumes(&self) -> Result<Vec<VolumeName>, DatasetError>;
 
-    /// Whether the log of `name`, a volume or file system, waits.
+    /// Returns whether the log of `name`, a volume or file system, is pending.
     fn is_unreplayed(&self, name: &VolumeName) -> Result<bool, DatasetError>;
 
-    /// Replays the log of `name`, a volume or file system, if it waits. A volume must not be open; a file system may be.
-    /// May block.
+    /// Replays the log of `name`, a volume or file system, if it is pending. A volume must not be open; a file system
+    /// can be. May block.
     fn replay(&self, name: &VolumeName) -> Result<(), DatasetError>;
 
-    /// Gives up what the log of `name` holds, which was acknowledged as durable. False if no log waits. May block.
+    /// Discards the contents of the log of `name`, which were acknowledged as durable. Returns false without a pending
+    /// log. May block.
     fn discard_log(&self, name: &VolumeName) -> Result<bool, DatasetError>;
 }
 
 /// Clones that outlive their origin.
 pub trait Promotion {
-    /// Makes a clone the owner of the snapshots it shares with its origin, so that the origin can
-    /// be destroyed.
+    /// Transfers the snapshots that a clone shares with its origin to the clone, so that the origin
+    /// can be destroyed.
     fn promote(&self, clone: &VolumeName) -> Result<(), DatasetError>;
 }
 
-/// Snapshots on their way to another pool. All of it waits for disks and for the other side.
+/// Sends snapshots to another pool. All methods block on the disks and on the peer.
 pub trait Sending {
     /// The format of its streams.
     fn format(&self) -> &'static str;
 
-    /// Writes the stream of `spec` to `to`; bytes written. Writes to the volume go on meanwhile;
-    /// the snapshot cannot be destroyed. An error of `to` ends the send at once.
+    /// Writes the stream of `spec` to `to` and returns the bytes written. The volume stays
+    /// writable; the snapshot cannot be destroyed. An error of `to` stops the send at once.
     fn send(&self, spec: &SendSpec, to: &mut dyn Write) -> Result<u64, TransferError>;
 
     /// About how many bytes the whole stream of `spec` has, resumed or not.
@@ -154,8 +155,8 @@ pub trait Sending {
     /// Parses a token that an engine of the same format made.
     fn parse_token(&self, text: &str) -> Result<ResumeToken, TransferError>;
 
-    /// The send that goes on where `token` says. The snapshot and its base are found by GUID, in
-    /// the volume whose name the token has, or else in all of the pool.
+    /// Returns the send that resumes at `token`. The snapshot and its base are found by GUID, in
+    /// the volume that the token names, or else in the whole pool.
     fn resumed_send(&self, token: &ResumeToken) -> Result<SendSpec, TransferError>;
 
     /// The bookmark of `volume` that the snapshot of this GUID left.
@@ -164,22 +165,22 @@ pub trait Sending {
     /// The bookmarks of `volume`, in order of their names.
     fn bookmarks(&self, volume: &VolumeName) -> Result<Vec<Bookmark>, TransferError>;
 
-    /// Keeps `mark` of `snapshot`, so that sends can begin at it after it is destroyed. A bookmark
-    /// takes no space.
+    /// Creates the bookmark `mark` of `snapshot`, as the base of later sends after the snapshot is
+    /// destroyed. A bookmark uses no space.
     fn create_bookmark(&self, snapshot: &SnapshotName, mark: &str) -> Result<(), TransferError>;
 
     /// Destroys a bookmark. One that is gone already is no error.
     fn destroy_bookmark(&self, mark: &Bookmark) -> Result<(), TransferError>;
 }
 
-/// Streams of other pools. All of it waits for disks and for the other side.
+/// Receives streams of other pools. All methods block on the disks and on the peer.
 pub trait Receiving {
     /// The formats of streams that it receives.
     fn formats(&self) -> &'static [&'static str];
 
-    /// Receives the stream that `source` has. Nobody may have the volume open. May last as long as
-    /// the sender likes: `source` is who gives up. A new volume has, from the moment on that it can be seen,
-    /// what `initial` makes of its user properties at the sender.
+    /// Receives the stream of `source`. The volume must not be open. The duration depends on the sender: `source` must
+    /// implement a time-out. From the time it becomes visible, a new volume has the properties that `initial` returns
+    /// for its user properties at the sender.
     fn receive(
         &self,
         spec: &ReceiveSpec,
@@ -187,17 +188,18 @@ pub trait Receiving {
         source: &mut dyn Read,
     ) -> Result<Received, TransferError>;
 
-    /// What an interrupted receive left of `volume`; nothing if there is no such volume.
+    /// Returns the partial state of an interrupted receive of `volume`; none if there is no such
+    /// volume.
     fn interrupted(&self, volume: &VolumeName) -> Result<Option<Interrupted>, TransferError>;
 
-    /// Forgets what an interrupted receive left: of a new volume everything, of an existing one
-    /// the part that its next snapshot would have become of.
+    /// Discards the partial state of an interrupted receive: a new volume completely, of an
+    /// existing one the part of its next snapshot.
     fn abort_receive(&self, volume: &VolumeName) -> Result<(), TransferError>;
 }
 
 /// Keys of encrypted datasets.
 pub trait Keys {
-    /// What is known of the key of one dataset.
+    /// Returns the state of the key of one dataset.
     fn key_info(&self, dataset: DatasetRef<'_>) -> Result<KeyInfo, DatasetError>;
 
     /// All encrypted datasets, parents first. Opens none; a pool without any costs nothing.
@@ -213,15 +215,15 @@ pub trait Keys {
     /// Forgets a loaded key. Refused while a dataset that it opens is in use.
     fn unload_key(&self, root: DatasetRef<'_>) -> Result<(), DatasetError>;
 
-    /// Gives an encrypted dataset, whose present key is loaded, another one of its own. Those that
-    /// share it get it, too; all of them may be in use.
+    /// Changes the key of an encrypted dataset with a loaded key to one of its own. Descendants
+    /// that inherit the key get the new one, too; all of them can be in use.
     fn change_key(&self, dataset: DatasetRef<'_>, key: &NewKey) -> Result<(), DatasetError>;
 
     /// Lets an encryption root share the key of its parent.
     fn inherit_key(&self, dataset: DatasetRef<'_>) -> Result<(), DatasetError>;
 
-    /// Makes a parent for volumes that shall share a key: a file system that is encrypted, with
-    /// these user properties from the first moment on.
+    /// Creates a parent for volumes that share a key: an encrypted file system, created with these
+    /// user properties.
     fn create_key_parent(
         &self,
         name: &VolumeName,
@@ -232,35 +234,35 @@ pub trait Keys {
 
 /// Its upkeep.
 pub trait Upkeep {
-    /// Reads everything in the background and repairs what is wrong; `status` tells how far it
-    /// is.
+    /// Reads all data in the background and repairs errors; `status` reports the progress.
     fn scrub(&self, command: ScrubCommand) -> Result<(), PoolError>;
 
-    /// Tells the devices about free space.
+    /// Discards free space on the devices.
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError>;
 
     /// Forgets the errors of a device, or of all, and uses it again. A suspended pool resumes by [`Self::go_on`] only.
     fn clear(&self, device: Option<&str>) -> Result<(), PoolError>;
 
-    /// What is damaged beyond repair, the first hundred places; one may be named more than once. May wait for the disks.
+    /// Returns the unrepairable damage, the first hundred ranges; a range can occur more than once. Can block on the
+    /// disks.
     fn damage(&self) -> Result<Vec<Damage>, PoolError>;
 
-    /// Clears the errors of `device`, or of all, and lets a suspended pool go on, or says how it can. Answers within
-    /// the time that a device may take and some seconds, whatever the devices do.
+    /// Clears the errors of `device`, or of all devices, and resumes a suspended pool, or returns how it can be
+    /// resumed. Returns within the time-out of a device plus some seconds, in any state of the devices.
     ///
     /// # Errors
     ///
-    /// `MayLack`, unless `missing_are_not_newer`, if devices that are gone may hold what anybody was told to be durable
-    /// and those that are back lack; `SuspendedAgain` if it was resumed in vain; `Suspended` or `FlushOwed` if there are too few for any of that; `Waits` if the
-    /// devices do not answer in time.
+    /// `MayLack`, unless `missing_are_not_newer`, if missing devices might hold acknowledged durable writes that the
+    /// available ones do not; `SuspendedAgain` if a resumed pool was suspended again; `Suspended` or `FlushOwed` if
+    /// there are too few devices for any of that; `Waits` if the devices do not respond in time.
     fn go_on(&self, device: Option<&str>, missing_are_not_newer: bool)
     -> Result<GoesOn, PoolError>;
 }
 
-/// The record of what was done to it, which stays in the pool.
+/// The history of a pool, which is stored in it.
 pub trait History {
-    /// Adds a record. It is on disk with the next transaction group; while the pool is suspended
-    /// this waits.
+    /// Adds a record. It is on disk with the next transaction group. Blocks while the pool is
+    /// suspended.
     fn add_to_history(&self, text: &str) -> Result<(), PoolError>;
 
     /// The newest `bytes_max` of the history at most, as ZFS stores them: records of which the
@@ -268,31 +270,31 @@ pub trait History {
     fn history_tail(&self, bytes_max: usize) -> Result<Vec<u8>, PoolError>;
 }
 
-/// What the pool is made of.
+/// The devices of a pool.
 pub trait Devices {
     /// Adds groups of devices: more room, a log, a cache, spares. Groups for data cannot always
     /// be removed again.
     fn add(&self, groups: &[GroupSpec], overwrite: bool) -> Result<(), PoolError>;
 
-    /// Makes `new` a mirror of `device`. It is filled in the background.
+    /// Attaches `new` as a mirror of `device`. It is resilvered in the background.
     fn attach(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError>;
 
-    /// Fills `new` with what `device` holds or held, and then takes `device` out. `new` may be at
-    /// the same path, after the disk there was exchanged.
+    /// Resilvers `new` with the data of `device`, and then detaches `device`. `new` can have the
+    /// same path, after the disk there was exchanged.
     fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError>;
 
-    /// Takes a device out of a mirror, or cancels a replacement.
+    /// Detaches a device from a mirror, or cancels a replacement.
     fn detach(&self, device: &str) -> Result<(), PoolError>;
 
     /// Removes a cache, a spare, a log, or (moving its data) a group without raidz.
     fn remove(&self, device: &str) -> Result<(), PoolError>;
 
-    /// Takes a device into use again; what it missed is copied in the background. With `expand`
-    /// it is used in its present size.
+    /// Brings a device online; missed writes are resilvered in the background. With `expand` its
+    /// full present size is used.
     fn online(&self, device: &str, expand: bool) -> Result<DeviceState, PoolError>;
 
-    /// Takes a device out of use, until it is brought online again or, if `temporary`, until the
-    /// pool is opened the next time.
+    /// Takes a device offline, until it is brought online again or, if `temporary`, until the pool
+    /// is next opened.
     fn offline(&self, device: &str, temporary: bool) -> Result<(), PoolError>;
 
     /// Uses a device no more because it had too many errors, until it is cleared or replaced.
@@ -302,7 +304,8 @@ pub trait Devices {
     /// `NoReplicas` if the pool cannot do without it.
     fn fault(&self, device: &str) -> Result<(), PoolError>;
 
-    /// Gives the pool another number, by which its devices are told from copies of them. `NoReplicas` if a device is missing, or lacks something.
+    /// Changes the GUID of the pool, which distinguishes its devices from copies of them. Fails with `NoReplicas` if a
+    /// device is missing or out of date.
     fn change_number(&self) -> Result<(), PoolError>;
 }
 
@@ -314,7 +317,7 @@ pub trait PoolProperties {
     /// All properties of the pool itself.
     fn properties(&self) -> Result<Vec<PoolProperty>, PoolError>;
 
-    /// Enables all features that the library knows, and that the pool's `compatibility` allows,
-    /// after which older software cannot open the pool any more.
+    /// Enables all features that the library supports and the pool's `compatibility` allows. Older
+    /// software cannot open the pool afterwards.
     fn upgrade(&self) -> Result<(), PoolError>;
 }

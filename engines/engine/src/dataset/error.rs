@@ -1,11 +1,11 @@
-//! Errors of datasets and volumes: what a caller matches on, and a sentence that says what to do.
+//! Errors of datasets and volumes: a kind to match on, and a message with the recommended action.
 
 use rustix::io::Errno;
 
 use crate::error::SystemError;
 use crate::unsupported::Unsupported;
 
-/// What a caller matches on when a dataset operation fails.
+/// The kind of a failed dataset operation, for callers to match on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetErrorKind {
     /// The name is taken.
@@ -17,7 +17,7 @@ pub enum DatasetErrorKind {
     /// The parent of a new dataset does not exist.
     #[error("its parent does not exist: create that first, or ask for parents to be created")]
     ParentMissing,
-    /// As [`Self::ParentMissing`], where nothing makes parents.
+    /// Like [`Self::ParentMissing`], for operations that cannot create parents.
     #[error("its parent does not exist")]
     ParentOfMissing,
     /// Volumes have no children.
@@ -29,7 +29,7 @@ pub enum DatasetErrorKind {
     /// The dataset is not a file system.
     #[error("it is not a file system")]
     NotAFileSystem,
-    /// The file system has what is not served.
+    /// The file system has a feature that cannot be served.
     #[error("{why}")]
     FileSystemRefused {
         /// In words.
@@ -50,7 +50,7 @@ pub enum DatasetErrorKind {
     /// A volume's size.
     #[error("{size} bytes is not a positive multiple of the block size, {block}")]
     SizeNotMultiple {
-        /// What was asked for.
+        /// The requested size.
         size: u64,
         /// The block size.
         block: u64,
@@ -63,7 +63,7 @@ pub enum DatasetErrorKind {
     LogicalBlock {
         /// The volume's size.
         size: u64,
-        /// The block asked for.
+        /// The requested block size.
         block: u64,
     },
     /// A property.
@@ -89,13 +89,13 @@ pub enum DatasetErrorKind {
     /// Another pool.
     #[error("it is in another pool")]
     OtherPool,
-    /// Several snapshots of one dataset at one moment.
-    #[error("one moment makes one snapshot of a volume: take the others by themselves")]
+    /// Several snapshots of one dataset in one transaction group.
+    #[error("a transaction group can hold one snapshot of a volume: create the rest separately")]
     SnapshotTwice,
     /// A dataset cannot be moved below itself, nor below a volume.
     #[error("it cannot be there: below itself, or below a volume")]
     PlaceUnsuitable,
-    /// What shares a key stays below the dataset that the key belongs to.
+    /// A dataset that inherits its key must stay below the dataset with the key.
     #[error(
         "it shares the key of the dataset above it, and has to stay below that: give it a key of \
          its own first, by `bulkhead volume key change`"
@@ -115,10 +115,10 @@ pub enum DatasetErrorKind {
         "its encryption key is not loaded: load it by `bulkhead volume key load` or `bulkhead filesystem key load` and its name, a passphrase with --prompt"
     )]
     KeyMissing,
-    /// The key that was given is another one.
+    /// The given key is not the dataset's key.
     #[error("that is not its key")]
     KeyWrong,
-    /// What was given cannot be a key.
+    /// The given bytes are not a valid key.
     #[error("{0}")]
     KeyMaterial(crate::keys::MaterialError),
     /// The dataset shares the key of one above it.
@@ -136,15 +136,15 @@ pub enum DatasetErrorKind {
          whose key it is to share must be encrypted, too"
     )]
     KeyUnchangeable,
-    /// What the dataset's key is kept under is not the key that is loaded.
+    /// The loaded key is not the one that the dataset's key is wrapped with.
     #[error(
-        "the key that is loaded is not its key any more, as when a copy receives what was sent \
+        "the loaded key is no longer its key, as when a copy receives a stream that was sent \
          after a change of key: unload it, and load the present one"
     )]
     KeyOutdated,
-    /// A record of the intent log, or what it changes a part of, cannot be read.
+    /// A record of the intent log, or a block that it modifies, cannot be read.
     #[error(
-        "its intent log holds acknowledged writes and cannot be replayed to its end, because something in the pool \
+        "its intent log holds acknowledged writes and cannot be replayed to its end, because a block in the pool \
          cannot be read: bring back the devices that `bulkhead pool status` names, and use the volume \
          again; the log is kept until it is replayed, or until `bulkhead volume discard-log` gives up what it holds"
     )]
@@ -160,12 +160,12 @@ pub enum DatasetErrorKind {
     KeyOfOrigin,
     /// A walk along children and clones would not end.
     #[error(
-        "a clone is below what it is a clone of: move it beside that first, by `bulkhead volume \
+        "a clone is below its origin: move it next to the origin first, by `bulkhead volume \
          rename`"
     )]
     CloneBelowOrigin,
-    /// The volume was closed meanwhile.
-    #[error("it was closed meanwhile")]
+    /// The volume was closed concurrently.
+    #[error("it was closed concurrently")]
     Closed,
     /// The engine has no such capability.
     #[error("{0}")]
@@ -183,9 +183,9 @@ pub struct DatasetError {
     pub doing: &'static str,
     /// The dataset's name.
     pub dataset: String,
-    /// What a caller matches on.
+    /// The kind to match on.
     pub kind: DatasetErrorKind,
-    /// What the library said.
+    /// The library's error.
     #[source]
     pub cause: Option<SystemError>,
 }
@@ -201,7 +201,7 @@ impl DatasetError {
         }
     }
 
-    /// With what the engine said.
+    /// Creates the error with the engine's error as its cause.
     pub fn because(
         doing: &'static str,
         dataset: &str,

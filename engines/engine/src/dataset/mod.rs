@@ -13,7 +13,7 @@ pub use reference::DatasetRef;
 
 use crate::keys::NewKey;
 
-/// What a dataset holds.
+/// The kind of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatasetKind {
@@ -21,7 +21,7 @@ pub enum DatasetKind {
     Filesystem,
     /// A block device.
     Volume,
-    /// Something that this program does not know, or that a receive has not finished.
+    /// A kind that this version does not support, or a dataset of an unfinished receive.
     Other,
 }
 
@@ -30,7 +30,7 @@ pub enum DatasetKind {
 pub struct DatasetInfo {
     /// Full name, `POOL/NAME` or `POOL/NAME@SNAPSHOT`.
     pub name: String,
-    /// What it holds; of a snapshot: what the original held.
+    /// Its kind; for a snapshot, that of the original.
     pub kind: DatasetKind,
     /// Whether it is a snapshot.
     pub snapshot: bool,
@@ -42,7 +42,8 @@ pub struct DatasetInfo {
     pub creation_txg: u64,
     /// Seconds since 1970.
     pub creation_time_s: u64,
-    /// Space charged to it and to what is below it; of a snapshot: what destroying it would free.
+    /// Space charged to it and its descendants; for a snapshot, the space that destroying it would
+    /// free.
     pub used: ByteCount,
     /// Space that its current contents take.
     pub referenced: ByteCount,
@@ -52,7 +53,7 @@ pub struct DatasetInfo {
     pub logical_referenced: ByteCount,
     /// Space set aside for it.
     pub refreservation: ByteCount,
-    /// What it is made of, and its limits; zero for snapshots, but for what they wrote.
+    /// Breakdown of the space, and its limits; zero for snapshots, except their own writes.
     pub space: SpaceUse,
     /// Files, directories and the like, as of the last transaction group. An empty file system has
     /// [`FileSystemSpec::OBJECTS_EMPTY`] at most.
@@ -66,17 +67,17 @@ pub struct DatasetInfo {
 pub struct SpaceUse {
     /// Its present contents.
     pub by_data: ByteCount,
-    /// What only its snapshots hold.
+    /// Space that only its snapshots reference.
     pub by_snapshots: ByteCount,
-    /// What is below it.
+    /// Space of its descendants.
     pub by_children: ByteCount,
     /// Set aside and not used yet.
     pub by_reservation: ByteCount,
     /// Before compression, with all that is below it.
     pub logical: ByteCount,
-    /// Most that it and what is below it may take; zero for no limit.
+    /// Limit for it and its descendants; zero for no limit.
     pub quota: ByteCount,
-    /// Set aside for it and what is below it.
+    /// Reserved for it and its descendants.
     pub reservation: ByteCount,
     /// Most that its own contents may take; zero for no limit.
     pub ref_quota: ByteCount,
@@ -89,9 +90,9 @@ pub struct SpaceUse {
 /// The two fixed numbers of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VolumeShape {
-    /// What clients see.
+    /// The size that clients see.
     pub size: ByteCount,
-    /// What is stored, checksummed and compressed as one; never changes.
+    /// The unit of allocation, checksums and compression; never changes.
     pub block_size: ByteCount,
 }
 
@@ -104,12 +105,12 @@ pub enum Snapshots {
     Skip,
 }
 
-/// Whether an operation takes everything below along.
+/// Whether an operation includes descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Only the dataset itself; refuse if something depends on it.
+    /// Only the dataset itself; refused if it has dependents.
     One,
-    /// With its snapshots and everything below it.
+    /// With its snapshots and all descendants.
     Recursive,
 }
 
@@ -120,8 +121,8 @@ pub struct VolumeSpec {
     pub name: VolumeName,
     /// Its size, a multiple of the block size.
     pub size: ByteCount,
-    /// Its block size. Small blocks suit random writes, large ones compress better; 16K is
-    /// what kernel ZFS takes.
+    /// Its block size. Small blocks suit random writes, large ones compress better; the default of
+    /// kernel ZFS is 16K.
     pub block_size: ByteCount,
     /// Take space only as it is written. Otherwise enough is reserved for the whole volume.
     pub sparse: bool,
@@ -134,7 +135,7 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
-    /// What kernel ZFS takes, too.
+    /// The default of kernel ZFS.
     pub const BLOCK_SIZE_DEFAULT: ByteCount = ByteCount::kib(16);
 
     /// A sparse volume with default block size and properties.
@@ -170,11 +171,11 @@ pub struct FileSystemSpec {
 }
 
 impl FileSystemSpec {
-    /// Permissions of the root directory if nothing is said.
+    /// Default permissions of the root directory.
     pub const MODE_DEFAULT: u32 = 0o755;
 
-    /// Objects of an empty file system, whoever made it: the root directory, lists, and the registry of attributes. Kernel
-    /// ZFS makes one more for shares.
+    /// Objects of an empty file system of any software: the root directory, lists, and the registry of attributes.
+    /// Kernel ZFS creates one more for shares.
     pub const OBJECTS_EMPTY: u64 = 8;
 
     /// One that belongs to root, with default properties.
@@ -191,10 +192,10 @@ impl FileSystemSpec {
     }
 }
 
-/// A damaged place.
+/// A damaged range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// The dataset or snapshot; `None` for the pool's own metadata, and for what is gone.
+    /// The dataset or snapshot; `None` for the pool's own metadata, and for destroyed datasets.
     pub dataset: Option<String>,
     /// First byte and length, of a volume's data; `None` for anything else.
     pub extent: Option<(u64, ByteCount)>,
@@ -203,8 +204,8 @@ pub struct Damage {
     pub birth_txg: Option<u64>,
 }
 
-/// The reservation of a volume whose size changes, where `reserved` bytes are set aside, the old size took `old` and the new one
-/// takes `new`; none if it stays as it is.
+/// Returns the new reservation of a volume with a changing size: `reserved` bytes are reserved, the old size needed
+/// `old` and the new one needs `new`. Returns none if it is unchanged.
 pub fn adjusted(reserved: u64, old: u64, new: u64) -> Option<u64> {
     let is_whole = reserved >= old;
     let is_chosen = reserved != old;

@@ -1,11 +1,11 @@
-//! Properties of datasets: the engine's own, and the users', in which this project keeps what a pool exports.
+//! Properties of datasets: native ones, and user properties, in which Bulkhead stores the exports of a pool.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use units::ByteCount;
 
-/// What a property is set to.
+/// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -46,9 +46,9 @@ impl std::fmt::Display for Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertySource {
-    /// A number that ZFS keeps itself.
+    /// A native number of ZFS.
     Native,
-    /// Set nowhere: what ZFS takes then.
+    /// Not set: the default of ZFS.
     Default,
     /// Set on the dataset.
     Local,

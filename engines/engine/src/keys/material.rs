@@ -1,5 +1,4 @@
-//! What an owner keeps of a key, and the 32 bytes that ZFS makes of it. Both are wiped when they
-//! are dropped.
+//! The owner's form of a key, and the 32 bytes that ZFS derives from it. Both are wiped on drop.
 
 use std::num::NonZeroU32;
 
@@ -9,18 +8,18 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of a wrapping key.
 pub const KEY_BYTES: usize = 32;
-/// Shortest passphrase, in bytes: what kernel ZFS takes, too.
+/// Minimum passphrase length in bytes, as in kernel ZFS.
 pub const PASSPHRASE_BYTES_MIN: usize = 8;
-/// Longest passphrase, in bytes: what kernel ZFS takes, too.
+/// Maximum passphrase length in bytes, as in kernel ZFS.
 pub const PASSPHRASE_BYTES_MAX: usize = 512;
-/// Fewest iterations of the function that makes a key of a passphrase.
+/// Minimum iterations of PBKDF2, which derives a key from a passphrase.
 pub const ITERATIONS_MIN: u64 = 100_000;
-/// Iterations where none are asked for: what kernel ZFS takes.
+/// Default iterations, as in kernel ZFS.
 pub const ITERATIONS_DEFAULT: u64 = 350_000;
 /// More would keep a takeover waiting: some seconds of a processor.
 pub const ITERATIONS_MAX: u64 = 10_000_000;
 
-/// The form in which an owner keeps a key.
+/// The form in which an owner stores a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyFormat {
@@ -33,7 +32,7 @@ pub enum KeyFormat {
 }
 
 impl KeyFormat {
-    /// The word that ZFS has for it.
+    /// Returns the ZFS name of the format.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -59,7 +58,7 @@ impl std::str::FromStr for KeyFormat {
     }
 }
 
-/// Why something cannot be a key. The key itself is not shown.
+/// The reason why bytes are not a valid key. The key itself is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MaterialError {
     /// No such form.
@@ -88,12 +87,12 @@ pub enum MaterialError {
     /// Out of bounds.
     #[error("iterations are {ITERATIONS_MIN} to {ITERATIONS_MAX}, not {iterations}")]
     Iterations {
-        /// What was asked for.
+        /// The requested number.
         iterations: u64,
     },
 }
 
-/// A key as its owner keeps it: 32 bytes, hex digits or a passphrase. Never printed.
+/// A key in its owner's form: 32 bytes, hex digits or a passphrase. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyMaterial(Zeroizing<Vec<u8>>);
 
@@ -101,7 +100,7 @@ impl KeyMaterial {
     /// Longest material, in bytes, with a line break after it.
     pub const BYTES_MAX: usize = PASSPHRASE_BYTES_MAX + 2;
 
-    /// Takes what a file, a prompt or a program gave.
+    /// Wraps the bytes of a file, a prompt or a key program.
     pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(bytes)
     }

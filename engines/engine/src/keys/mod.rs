@@ -9,36 +9,36 @@ pub use material::{
     MaterialError, PASSPHRASE_BYTES_MAX, PASSPHRASE_BYTES_MIN, WrappingKey,
 };
 
-/// Where ZFS is told to look for a key that no file holds.
+/// The ZFS location of a key that is not in a file.
 pub const PROMPT: &str = "prompt";
 
 /// A key that a dataset shall have.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// `aes-256-gcm` and others; none leaves the choice to ZFS. Fixed when the dataset is made.
+    /// Such as `aes-256-gcm`; none selects the default of ZFS. Fixed at creation.
     pub suite: Option<String>,
     /// The form of the material.
     pub format: KeyFormat,
     /// The key.
     pub material: KeyMaterial,
-    /// Of a passphrase; none takes [`ITERATIONS_DEFAULT`].
+    /// For a passphrase; none selects [`ITERATIONS_DEFAULT`].
     pub iterations: Option<u64>,
     /// [`PROMPT`], or a file as `file:///PATH`: where every ZFS will look.
     pub location: String,
 }
 
-/// What is known of a dataset's key.
+/// The state of a dataset's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeyInfo {
     /// The dataset.
     pub dataset: String,
-    /// The dataset whose key this one has, or none if it is not encrypted.
+    /// The dataset that this one inherits its key from, or none if it is not encrypted.
     pub root: Option<String>,
     /// `aes-256-gcm`, ..., or `off`.
     pub suite: String,
     /// The form of the key.
     pub format: Option<KeyFormat>,
-    /// Where the root says that the key is: `prompt`, `file:///PATH`, `https://...`.
+    /// The key location of the root: `prompt`, `file:///PATH`, `https://...`.
     pub location: String,
     /// Whether the key is loaded, so that the dataset can be opened.
     pub loaded: bool,

@@ -22,7 +22,8 @@ pub struct FoundDevice {
 /// Why it is unclear which devices are those of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// These say that they are the same device, and each may alone hold what was acknowledged; that with the newest group first.
+    /// These identify themselves as the same device, and each might be the only one with acknowledged writes; the one
+    /// with the newest group first.
     Same(Vec<FoundDevice>),
     /// It holds an older state than other devices of the pool, which cannot do without it.
     Older {
@@ -58,7 +59,7 @@ pub enum LeftOut {
         /// The name that is used.
         used: PathBuf,
     },
-    /// A copy, or what is left of an earlier disk: the one that is used holds all that was acknowledged on it.
+    /// A copy, or a former disk: the device in use holds all writes that were acknowledged on it.
     Copy {
         /// Where it is.
         path: PathBuf,
@@ -70,7 +71,8 @@ pub enum LeftOut {
         /// Where it is.
         path: PathBuf,
     },
-    /// It is not where the pool was last opened, and holds an older state than the devices beside it. The pool opens without it.
+    /// Not at the path where the pool was last opened, with an older state than the devices next to it. The pool opens
+    /// without it.
     Older {
         /// Where it is.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! Errors of pools: what a caller matches on, and a sentence that says what to do.
+//! Errors of pools: a kind to match on, and a message with the recommended action.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,8 @@ use super::legs::{Doubt, Legs, Verdict};
 use crate::error::{SystemError, errno};
 use crate::unsupported::Unsupported;
 
-/// What a caller matches on when a pool operation fails. The text says what to do.
+/// The kind of a failed pool operation, for callers to match on. The message contains the
+/// recommended action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolErrorKind {
     /// The name is taken in this process.
@@ -28,7 +29,7 @@ pub enum PoolErrorKind {
     DeviceInUse {
         /// Which.
         path: PathBuf,
-        /// Who holds it: a pool that is open, or a process.
+        /// The holder: an open pool, or a process.
         by: String,
     },
     /// A device belongs to a pool.
@@ -44,7 +45,8 @@ pub enum PoolErrorKind {
         /// "active", "exported", ...
         state: String,
     },
-    /// A device belongs to a pool that another host has not let go of: no word makes it free.
+    /// A device belongs to a pool that another host has not released: no confirmation overrides
+    /// that.
     #[error(
         "device {} belongs to pool {pool}, which {host} has not exported and may still use",
         path.display()
@@ -54,12 +56,12 @@ pub enum PoolErrorKind {
         path: PathBuf,
         /// The pool's name.
         pool: Box<str>,
-        /// Who used it last.
+        /// The last user.
         host: Box<str>,
     },
     /// A label of a spare or cache does not name the pool.
     #[error(
-        "device {} is, or was, the {word} of a pool: remove it there, or say that it may be \
+        "device {} is, or was, the {word} of a pool: remove it there, or specify that it may be \
          overwritten", path.display()
     )]
     DeviceKept {
@@ -70,7 +72,7 @@ pub enum PoolErrorKind {
     },
     /// A device has contents that are not of ZFS.
     #[error(
-        "device {} holds {what}, which would be lost: say that it may be overwritten", path.display()
+        "device {} holds {what}, which would be lost: specify that it may be overwritten", path.display()
     )]
     DeviceHolds {
         /// Which.
@@ -78,7 +80,7 @@ pub enum PoolErrorKind {
         /// In words.
         what: &'static str,
     },
-    /// A device is smaller than ZFS allows, or smaller than the one it shall stand in for.
+    /// A device is smaller than ZFS allows, or smaller than the one to replace.
     #[error("device {} is too small: it needs {needed}", path.display())]
     DeviceTooSmall {
         /// Which.
@@ -100,7 +102,7 @@ pub enum PoolErrorKind {
         /// As given.
         device: String,
     },
-    /// The last copy of something would go away.
+    /// The last copy of some data would be lost.
     #[error("the pool would lose data: no other device holds a valid copy")]
     NoReplicas,
     /// The pool's shape does not allow it.
@@ -120,44 +122,44 @@ pub enum PoolErrorKind {
     /// Volumes are open, or an operation is under way.
     #[error("the pool is busy: close its volumes and let running operations finish first")]
     Busy,
-    /// All devices failed; I/O waits.
+    /// All devices failed; I/O is blocked.
     #[error("the pool is suspended: bring its devices back, then clear it")]
     Suspended,
     /// It was resumed, and suspended again.
     #[error(
-        "the pool went on and was suspended again, because its devices still fail{}: see to the cause, then clear it once \
+        "the pool was resumed and suspended again, because its devices still fail{}: find the cause, then clear it once \
          more", causes(.failed)
     )]
     SuspendedAgain {
         /// The devices that fail, each with its latest error.
         failed: Vec<(PathBuf, i32)>,
     },
-    /// Devices that it cannot do without do not say whether what they were given is durable.
+    /// Devices that the pool needs have not confirmed whether acknowledged writes are durable.
     #[error(
-        "the pool is suspended: {} owes an answer whether what it was given is durable, and no other device is known to \
-         hold that. When it answers again the pool goes on by itself: see to it, its cable and its controller",
+        "the pool is suspended: {} has not confirmed whether its writes are durable, and no other device is known to \
+         hold them. When it responds again the pool resumes by itself: check it, its cable and its controller",
         .paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     FlushOwed {
         /// Which.
         paths: Vec<PathBuf>,
     },
-    /// Devices that are gone may hold what those that are back lack, and nothing proves that they do not.
+    /// Missing devices might hold writes that the available ones do not, and there is no proof that they do not.
     #[error(
-        "the devices of the pool that are back may lack writes that were acknowledged: {} may alone hold them",
+        "acknowledged writes may be missing from the available devices of the pool: only {} may hold them",
         .0.missing_paths()
     )]
     MayLack(Box<Doubt>),
-    /// What was asked of its devices before is not answered.
+    /// Earlier requests to its devices are still pending.
     #[error(
-        "its devices have not answered yet what they were asked before: the pool goes on by itself when they \
-         have, and `bulkhead pool status` shows which do not; ask again in a moment"
+        "earlier requests to its devices are still pending: the pool resumes by itself when they \
+         are done, and `bulkhead pool status` shows the devices that do not respond; try again shortly"
     )]
     Waits,
-    /// Its devices answer, but so late that nothing could be learnt in time.
-    #[error("the devices of the pool answer very slowly: try again in a moment")]
+    /// Its devices respond, but too slowly to determine the state in time.
+    #[error("the devices of the pool respond very slowly: try again shortly")]
     Slow,
-    /// Another machine uses the pool.
+    /// Another host uses the pool.
     #[error("the pool is in use by another host: stop it there first")]
     ActiveElsewhere,
     /// Devices are missing so that the pool cannot work.
@@ -166,27 +168,27 @@ pub enum PoolErrorKind {
         /// Their former paths.
         missing: String,
     },
-    /// What is present may be older than what is missing.
+    /// The present devices might be older than the missing ones.
     #[error(
-        "{} missing and not marked as failed, so that what is present may be older: its newest \
+        "{} missing and not marked as failed, so that the present devices may be older: its newest \
          transaction group is {}", match .0.missing.len() {
             1 => format!("device {} is", .0.missing_paths()),
             _ => format!("devices {} are", .0.missing_paths()),
         }, .0.newest_txg
     )]
     MayBeStale(Box<Doubt>),
-    /// Copies of its devices lie beside them.
+    /// Copies of its devices are attached too.
     #[error(
-        "several devices say that they are the same one of the pool, and what they hold differs"
+        "several devices identify themselves as the same one of the pool, with different contents"
     )]
     Copies(Box<[Conflict]>),
-    /// Only the record of its legs tells which of them hold everything.
+    /// Only the leg record determines which legs hold all data.
     #[error(
-        "the pool has legs, and only their record, of number {0}, tells which of them hold everything: open it by that"
+        "the pool has legs, and only their record, of number {0}, determines which of them hold all data: open it with the record"
     )]
     HasRecord(u64),
     /// A device that has its label cannot be opened, and may be newer than those that can.
-    #[error("{} cannot be opened: {why}; what the other devices hold may be older", .path.display())]
+    #[error("{} cannot be opened: {why}; the data on the other devices may be older", .path.display())]
     UnopenedMayBeNewer {
         /// The devices that may be newer.
         doubt: Box<Doubt>,
@@ -195,10 +197,10 @@ pub enum PoolErrorKind {
         /// In words.
         why: String,
     },
-    /// Its disks have lost what they had said was written. An older state can be read.
+    /// Its disks have lost writes that they had acknowledged. An older state can be read.
     #[error(
-        "what the newest transaction groups wrote cannot be read: the disks lost it, though they had said that \
-         it was written"
+        "the newest transaction groups cannot be read: the disks lost them after they had \
+         acknowledged the writes"
     )]
     NewestUnreadable {
         /// The newest transaction group.
@@ -208,7 +210,7 @@ pub enum PoolErrorKind {
         /// When the state that can be read was written.
         readable_time_s: u64,
     },
-    /// Somebody has written to it since its labels were read.
+    /// Another process has written to it since its labels were read.
     #[error("another process or head has just written to the pool")]
     Changed,
     /// A log device is missing.
@@ -217,7 +219,7 @@ pub enum PoolErrorKind {
          seconds of synchronous writes"
     )]
     LogMissing,
-    /// The pool uses features that this library lacks.
+    /// The pool uses features that this library does not support.
     #[error("the pool uses features that this version does not know: {features}")]
     FeatureUnknown {
         /// Their names.
@@ -254,15 +256,15 @@ pub struct PoolError {
     pub doing: &'static str,
     /// The pool's name.
     pub pool: String,
-    /// What a caller matches on.
+    /// The kind to match on.
     pub kind: PoolErrorKind,
-    /// What the library said.
+    /// The library's error.
     #[source]
     pub cause: Option<SystemError>,
 }
 
 impl PoolErrorKind {
-    /// What stands against an import of a pool with such legs.
+    /// Returns the error that prevents an import of a pool with such legs.
     pub fn against(legs: &Legs, options: &ImportOptions) -> Option<Self> {
         match legs.judge(&options.evidence()) {
             Verdict::Refuse(doubt) => Some(Self::MayBeStale(Box::new(doubt))),
@@ -283,7 +285,7 @@ impl PoolError {
         }
     }
 
-    /// With what the engine said.
+    /// Creates the error with the engine's error as its cause.
     pub fn because(
         doing: &'static str,
         pool: &str,

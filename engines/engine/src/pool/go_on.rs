@@ -1,11 +1,11 @@
-//! How a suspended pool goes on.
+//! How a suspended pool resumes.
 
 use std::path::PathBuf;
 
 use super::legs::Word;
 use crate::Opaque;
 
-/// How a pool goes on.
+/// The ways to resume a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoesOn {
     /// As it is.
@@ -17,7 +17,7 @@ pub enum GoesOn {
 /// A start from the devices that are back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anew {
-    /// What the next start has to be told, if their labels do not tell enough.
+    /// The confirmation that the next start needs, if the labels do not suffice.
     pub word: Option<Word>,
     /// The devices that it does without.
     pub without: Vec<PathBuf>,
@@ -26,7 +26,8 @@ pub struct Anew {
 }
 
 impl Anew {
-    /// A start with `word`, and without the devices `without`. While a copy of it lives, the engine keeps `attempt`.
+    /// A start with `word`, and without the devices `without`. The engine retains `attempt` until the last copy of this
+    /// value is dropped.
     pub fn new(word: Option<Word>, without: Vec<PathBuf>, attempt: Opaque) -> Self {
         Self {
             word,

@@ -1,10 +1,10 @@
 //! Whether the devices of a pool that are present may be older than those that are missing.
 //!
-//! The library opens a pool at the newest transaction group among the devices that it can open, and
-//! asks about no other. A leg of a mirror that failed, while the other one went on, looks like a good
-//! pool when it is alone: acknowledged writes are not there, and when the newer leg comes back it is
-//! overwritten. Labels tell which devices had failed when they were written. So a missing device
-//! that the labels of its group name as failed is older than they are, and any other one may be newer.
+//! The library opens a pool at the newest transaction group of the devices that it can open, and
+//! ignores the rest. A stale leg of a mirror looks like a healthy pool without the newer one:
+//! acknowledged writes are missing, and a newer leg that is attached later is overwritten. Each label
+//! lists the devices that had failed when it was written. So a missing device that the labels of its
+//! group list as failed is older than they are, and any other missing device might be newer.
 //! Pure: the labels in, a [`Verdict`] out.
 
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use std::path::PathBuf;
 /// fewer (`SPA_SYNC_MIN_VDEVS`).
 const ROOT_GROUPS: usize = 3;
 
-/// What a group of devices holds.
+/// The contents of a group of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupContent {
     /// Data, and roots of transaction groups.
     Data,
-    /// Records of synchronous writes only. The end of a log is the first record that cannot be read: on an older
-    /// leg, everything that came later seems never to have been written.
+    /// Records of synchronous writes only. A log is read up to the first unreadable record: on an older leg, all later
+    /// records appear never to have been written.
     Log,
 }
 
@@ -42,11 +42,11 @@ pub struct Leg {
 /// Devices that work together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegGroup {
-    /// What they hold.
+    /// Its contents.
     pub content: GroupContent,
-    /// Each with its devices: more than one while a device is replaced, or a spare stands in.
+    /// Each with its devices: more than one during a replacement or with an active spare.
     pub members: Vec<Vec<Leg>>,
-    /// How many members hold everything.
+    /// The number of members that must hold all data.
     pub needed: usize,
 }
 
@@ -56,7 +56,7 @@ impl LegGroup {
         legs.filter(|leg| !leg.is_present && !leg.is_marked)
     }
 
-    /// Whether missing devices could hold everything, while those that are present fell behind.
+    /// Returns whether missing devices might hold all data, while the present ones are out of date.
     fn is_doubtful(&self) -> bool {
         let may_be_newer = |legs: &&Vec<Leg>| {
             let mut legs = legs.iter();
@@ -77,7 +77,7 @@ impl LegGroup {
 pub struct Legs {
     /// Those of which a label was found.
     pub groups: Vec<LegGroup>,
-    /// Others. No pool opens without all of its data.
+    /// Further groups. No pool opens without all of its data.
     pub groups_missing: usize,
     /// The pool.
     pub pool_guid: u64,
@@ -85,11 +85,11 @@ pub struct Legs {
     pub newest_txg: u64,
     /// When that was written, in seconds since 1970.
     pub newest_time_s: u64,
-    /// The number of the record of its legs, by the newest label. Only the record tells which of them hold everything.
+    /// The number of its leg record, by the newest label. Only the record determines which legs hold all data.
     pub record: Option<u64>,
 }
 
-/// What is known elsewhere, such as on another head or a witness: the devices that hold everything.
+/// The devices that hold all data, as stored on another head or a witness.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Its number, which the labels of the pool have from then on. 0: they have none.
@@ -98,7 +98,8 @@ pub struct Record {
     pub current: BTreeSet<u64>,
 }
 
-/// An administrator's word about one state of one pool. An import changes that state, so no word serves twice.
+/// An administrator's confirmation for one state of one pool. An import changes that state, so a confirmation is valid
+/// once.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Word {
     /// The pool.
@@ -110,7 +111,7 @@ pub struct Word {
     /// Whether the newest transaction groups may be lost, where they cannot be read.
     #[serde(default)]
     pub may_lose_newest: bool,
-    /// Whether the pool goes on without the record of its legs, for good.
+    /// Whether the pool permanently continues without its leg record.
     #[serde(default)]
     pub forgets_record: bool,
 }
@@ -129,7 +130,7 @@ impl Word {
     }
 }
 
-/// What stands against opening a pool.
+/// The reason not to open a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The pool.
@@ -143,7 +144,7 @@ pub struct Doubt {
 }
 
 impl Doubt {
-    /// The word that would dispel it.
+    /// Returns the confirmation that would override it.
     pub fn word(&self) -> Word {
         Word {
             pool_guid: self.pool_guid,
@@ -165,33 +166,33 @@ impl Doubt {
 /// Why a pool may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// By their labels, devices that are present hold everything.
+    /// By their labels, present devices hold all data.
     Labels,
     /// By a record kept elsewhere.
     Record,
-    /// By an administrator's word, which is used up by that.
+    /// By an administrator's confirmation, which is consumed.
     Word,
 }
 
-/// What to do with a pool.
+/// The decision about a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Open it.
     Import(Basis),
-    /// Look again in a moment: a device may only be late.
+    /// Read the labels again shortly: a device might only be late.
     Wait,
     /// Leave it alone.
     Refuse(Doubt),
-    /// Leave it alone: it has a record of its legs, of this number, which was not asked.
+    /// Do not open it: it has a leg record of this number, which was not queried.
     AskRecord(u64),
 }
 
-/// What is known beside the labels.
+/// Evidence in addition to the labels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence<'a> {
     /// A record that is kept elsewhere. It overrules the labels.
     pub record: Option<&'a Record>,
-    /// What an administrator said.
+    /// An administrator's confirmation.
     pub word: Option<&'a Word>,
     /// Whether late devices had their time.
     pub has_waited: bool,
@@ -221,13 +222,13 @@ impl Legs {
             }
             Some(doubt) if evidence.has_waited => Verdict::Refuse(doubt),
             Some(_) => Verdict::Wait,
-            // Whether it opens without them the library knows.
+            // The library decides whether the pool opens without them.
             None if self.groups_missing > 0 && !evidence.has_waited => Verdict::Wait,
             None => Verdict::Import(basis),
         }
     }
 
-    /// Numbers of the devices whose contents count: none of their group is known to be newer.
+    /// Returns the GUIDs of the current devices: no device of their group is known to be newer.
     pub fn expected(&self) -> Vec<u64> {
         let legs = self.groups.iter().flat_map(|group| group.members.iter());
         let expected = legs
@@ -256,7 +257,7 @@ impl Legs {
         self.groups_missing == 0 && self.groups.iter().all(|one| one.is_held(|_| true))
     }
 
-    /// Whether devices that are present and in `record` hold everything.
+    /// Returns whether devices that are present and in `record` hold all data.
     pub fn are_held_by(&self, record: &Record) -> bool {
         let is_current = |leg: &Leg| record.current.contains(&leg.guid);
         self.groups.iter().all(|one| one.is_held(is_current))
@@ -268,7 +269,7 @@ impl Legs {
         missing.map(|leg| leg.path.clone()).collect()
     }
 
-    /// Whether `word` says of this state that its newest transaction groups may be lost.
+    /// Returns whether `word` permits the loss of the newest transaction groups of this state.
     pub fn may_lose_newest(&self, word: &Word) -> bool {
         word.may_lose_newest && word.is_about(self)
     }
@@ -279,7 +280,7 @@ impl Legs {
         let doubtful: Vec<&LegGroup> = self.groups.iter().filter(|one| one.is_doubtful()).collect();
         let data_count = self.groups.iter().filter(is_data).count() + self.groups_missing;
         let doubtful_data = doubtful.iter().copied().filter(is_data).count();
-        // A root that went to groups without doubt is present, and with it a list of what each device lacks.
+        // The root block of groups without doubt is present, and with it the list of each device's missing data.
         let root_is_here = doubtful_data < data_count.clamp(1, ROOT_GROUPS);
         let missing = doubtful.into_iter().filter(|group| {
             let is_held = group.is_held(|leg| !leg.is_marked);
@@ -323,8 +324,8 @@ mod tests {
         }
     }
 
-    /// Such as `1:pm`, `log 1:pp`, `2:p(pm)m`: how many members hold everything, and the members; those of one
-    /// replacement in brackets.
+    /// Such as `1:pm`, `log 1:pp`, `2:p(pm)m`: the number of members that must hold all data, and the members; those of
+    /// one replacement in brackets.
     fn group(text: &str, first_guid: u64) -> LegGroup {
         let (content, text) = match text.strip_prefix("log ") {
             Some(text) => (GroupContent::Log, text),
@@ -384,7 +385,7 @@ mod tests {
     #[test]
     fn a_pool_is_refused_where_what_is_present_may_have_fallen_behind() {
         for (groups, expected) in [
-            // Nothing is missing, or what is missing is known to have failed.
+            // No device is missing, or the missing ones are known to have failed.
             (&["1:pp"][..], None),
             (&["1:pM"], None),
             (&["1:Pp"], None),
@@ -394,7 +395,7 @@ mod tests {
             (&["1:ppm"], Some(vec![102])),
             (&["1:pMm"], Some(vec![102])),
             (&["1:pmm"], Some(vec![101, 102])),
-            // Of raidz, as many have to hold everything as are not parity: some of them are present.
+            // In a raidz, as many members as are not parity must hold all data: some of them are present.
             (&["2:ppm"], None),
             (&["4:ppppmm"], None),
             (&["4:ppppmmm"], None),
@@ -403,16 +404,17 @@ mod tests {
             (&["2:ppmm"], Some(vec![102, 103])),
             (&["2:pppmm"], Some(vec![103, 104])),
             (&["2:ppmM"], None),
-            // With another group whole, the newest root and the list of who lacks what are present.
+            // With another complete group, the newest root and the list of out-of-date devices are
+            // present.
             (&["1:pm", "1:pp"], None),
             (&["1:pm", "1:pm"], Some(vec![101, 201])),
             (&["1:pm", "1:pm", "1:pp"], None),
             // The newest root went to three groups, which may be the three in doubt.
             (&["1:pm", "1:pm", "1:pp", "1:pp"], None),
             (&["1:pm", "1:pm", "1:pm", "1:pp"], Some(vec![101, 201, 301])),
-            // It is certain that what is present lacks something.
+            // The present devices are certainly out of date.
             (&["1:Pm", "1:pp"], Some(vec![101])),
-            // A log ends at the first record that cannot be read.
+            // A log is read up to the first unreadable record.
             (&["1:pp", "log 1:pm"], Some(vec![201])),
             (&["1:pp", "log 1:pM"], None),
             (&["1:pp", "log 1:pp"], None),
@@ -433,7 +435,7 @@ mod tests {
         assert_eq!(legs(&["1:pm"]).judge(&patient), Verdict::Wait);
         let good = Verdict::Import(Basis::Labels);
         assert_eq!(legs(&["1:pp"]).judge(&patient), good, "at once");
-        // The library tells better what it lacks.
+        // The library reports the missing group more precisely.
         let mut without = legs(&["1:pp"]);
         without.groups_missing = 1;
         assert_eq!(without.judge(&patient), Verdict::Wait);
@@ -504,7 +506,7 @@ mod tests {
         ] {
             assert_eq!(judged(&whole, &other), Verdict::AskRecord(77));
         }
-        // It says nothing of a device that is missing.
+        // The record has no entry for the missing device.
         let mut half = legs(&["1:pm"]);
         half.record = Some(77);
         assert!(matches!(judged(&half, &said), Verdict::Refuse(_)));
@@ -526,7 +528,7 @@ mod tests {
         assert_eq!(judged(&["1:pm"], &[100]), good);
         assert_eq!(judged(&["1:pm"], &[100, 101]), good);
         assert_eq!(judged(&["2:ppm"], &[100, 101]), good);
-        // The label marks what the record knows to be the better one.
+        // The label marks the device that is current by the record.
         for (groups, current) in [(&["1:pM"], &[101][..]), (&["2:ppm"], &[101, 102])] {
             let refused = judged(groups, current);
             assert!(matches!(refused, Verdict::Refuse(_)), "{refused:?}");

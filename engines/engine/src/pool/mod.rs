@@ -1,4 +1,4 @@
-//! Pools: what they are made of, how they are doing, who may open one.
+//! Pools: their devices, their state, and their ownership.
 
 mod copies;
 mod error;

@@ -1,4 +1,4 @@
-//! Pools that could be opened, and the proof that nobody else has one.
+//! Candidates to open, and the proof that no other process has the pool.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ pub struct Candidate {
     pub name: String,
     /// Its number, which never changes and which no other pool has.
     pub guid: u64,
-    /// What its last owner did with it.
+    /// Its state after its last owner.
     pub state: CandidateState,
     /// Number of the host that used it last.
     pub host_id: Option<u32>,
     /// Name of that host.
     pub host_name: Option<String>,
-    /// Whether its last owner left signs of life in the pool while it ran, as it does with `multihost=on`: an import then
-    /// waits for them.
+    /// Whether its last owner wrote heartbeats to the pool, as with `multihost=on`: an import then waits for
+    /// heartbeats.
     pub is_watched: bool,
-    /// What its last owner left for the next, by [`leave_note`](crate::capabilities::Ownership::leave_note).
+    /// The note of its last owner for the next, by [`leave_note`](crate::capabilities::Ownership::leave_note).
     pub note: Option<String>,
     /// The devices that it was found on. None where the engine has no [`Devices`](crate::capabilities::Devices).
     pub devices: CandidateDevices,
@@ -33,7 +33,7 @@ pub struct Candidate {
     pub detail: Opaque,
 }
 
-/// What the last owner of a pool did with it.
+/// The state in which the last owner of a pool left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateState {
     /// It is in use, or was when its host stopped without exporting it.
@@ -44,7 +44,7 @@ pub enum CandidateState {
     Destroyed,
 }
 
-/// The devices of a pool that could be opened, as far as what is stored on them tells.
+/// The devices of a candidate, as far as their labels contain them.
 #[derive(Clone, Debug, Default)]
 pub struct CandidateDevices {
     /// All that are known: of a group without any readable device, nothing is.
@@ -82,25 +82,25 @@ pub struct CandidateDevice {
     pub present: bool,
 }
 
-/// Why a place could not be searched.
+/// The reason why a path could not be searched.
 #[derive(Debug, thiserror::Error)]
 #[error("search {} for pools", path.display())]
 pub struct DiscoverError {
-    /// What was given.
+    /// The given path.
     pub path: PathBuf,
     /// Why.
     #[source]
     pub cause: std::io::Error,
 }
 
-/// Whose registrations may be removed from the disks of a pool.
+/// The hosts with registrations that may be removed from the disks of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Previous {
-    /// Nobody's: nobody is known to have stopped.
+    /// None: no host is known to be stopped.
     Nobody,
     /// This host's, which is proven to have stopped.
     Host(HostId),
-    /// Everybody's, as an administrator says.
+    /// All hosts, by an administrator's confirmation.
     Everybody,
 }
 
@@ -147,8 +147,8 @@ impl SafeToOwn {
         }
     }
 
-    /// A person vouches for it: nobody uses the pool, nor will anybody write to it again. A pool
-    /// with `multihost=on` is still watched for another host's writes before it is opened.
+    /// An administrator confirms that no process uses the pool or will write to it again. A pool
+    /// with `multihost=on` is still checked for heartbeats of another host before it is opened.
     pub fn operator_confirms(candidate: &Candidate) -> Self {
         Self {
             previous: Previous::Everybody,
@@ -156,7 +156,7 @@ impl SafeToOwn {
         }
     }
 
-    /// A record outside the pool names this head as its owner, and those who lend its devices admit no other one.
+    /// A record outside the pool names this head as its owner, and the lenders of its devices admit no other head.
     pub fn record_names_this_head(candidate: &Candidate) -> Self {
         Self {
             may_skip_watch: true,
@@ -164,8 +164,8 @@ impl SafeToOwn {
         }
     }
 
-    /// The host that the label names has no process any more that has the pool open, such as
-    /// after a crash of its server. Says nothing about any other host.
+    /// The host in the label has no process any more that has the pool open, for example after a
+    /// crash of its server. Proves nothing about other hosts.
     pub fn host_is_stopped(candidate: &Candidate) -> Self {
         let number = candidate.host_id.and_then(std::num::NonZeroU32::new);
         Self {
@@ -174,7 +174,7 @@ impl SafeToOwn {
         }
     }
 
-    /// The host that the label names was powered off. Says nothing about any other host.
+    /// The host in the label was powered off. Proves nothing about other hosts.
     pub fn host_is_off(candidate: &Candidate) -> Self {
         Self {
             may_skip_watch: true,
@@ -182,8 +182,8 @@ impl SafeToOwn {
         }
     }
 
-    /// Nothing is certain, but the pool has `multihost=on`: the import waits for signs of life of
-    /// its owner, and fails if there are any.
+    /// There is no proof, but the pool has `multihost=on`: the import waits for heartbeats of its
+    /// owner, and fails if there are any.
     pub fn watched(candidate: &Candidate) -> Option<Self> {
         candidate.is_watched.then(|| Self {
             is_by_silence: true,
@@ -196,17 +196,17 @@ impl SafeToOwn {
         self.pool_guid
     }
 
-    /// Whose reservations of its disks are void.
+    /// Returns the host with void reservations of the disks.
     pub const fn previous(&self) -> Previous {
         self.previous
     }
 
-    /// Whether nobody can leave a sign of life, so that waiting for one is time lost.
+    /// Returns whether no host can write heartbeats, so that waiting for them is unnecessary.
     pub const fn may_skip_watch(&self) -> bool {
         self.may_skip_watch
     }
 
-    /// Whether the import itself has to find out that nobody leaves signs of life.
+    /// Returns whether the import itself must determine that there are no heartbeats.
     pub const fn is_by_silence(&self) -> bool {
         self.is_by_silence
     }
@@ -228,7 +228,7 @@ pub enum Claims {
     /// By reservations if all of its disks can be reserved, else by locks.
     #[default]
     Auto,
-    /// By advisory locks, which other processes of this machine respect.
+    /// By advisory locks, which other processes of this host respect.
     Locks,
     /// By persistent reservations, which the disks enforce against other machines, and locks.
     Reservations,
@@ -239,20 +239,20 @@ pub enum Claims {
 pub struct ImportOptions {
     /// Write nothing, not even that it is open.
     pub read_only: bool,
-    /// Open it although a log device is missing, and lose what only that held.
+    /// Open it without a missing log device, and lose the data that only the log holds.
     pub without_log: bool,
     /// Under another name, from now on.
     pub rename: Option<PoolName>,
     /// How its disks are kept from other heads.
     pub claims: Claims,
-    /// What is known elsewhere of the devices that hold everything.
+    /// The devices that hold all data, by a record outside the pool.
     pub record: Option<Record>,
-    /// What an administrator said of devices that are missing.
+    /// An administrator's confirmation about missing devices.
     pub word: Option<Word>,
 }
 
 impl ImportOptions {
-    /// What is known beside the labels.
+    /// Returns the evidence in addition to the labels.
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
             record: self.record.as_ref(),

@@ -1,4 +1,4 @@
-//! What a pool is to be made of, and what is done for its upkeep.
+//! The layout of a new pool, and commands for its maintenance.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use units::PoolName;
 pub enum GroupKind {
     /// Each device on its own: none may fail.
     Stripe,
-    /// Each device holds everything: all but one may fail.
+    /// Each device holds all data: all but one may fail.
     Mirror,
     /// One may fail.
     Raidz1,
@@ -42,17 +42,17 @@ impl GroupKind {
     }
 }
 
-/// What a group of devices is for.
+/// The purpose of a group of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupRole {
     /// Holds the pool's data.
     Data,
-    /// Holds the intent log: makes synchronous writes fast.
+    /// Stores the intent log, for fast synchronous writes.
     Log,
     /// Caches reads; may fail without loss.
     Cache,
-    /// Waits to replace a device.
+    /// Replaces a failed device.
     Spare,
 }
 
@@ -61,7 +61,7 @@ pub enum GroupRole {
 pub struct GroupSpec {
     /// How they keep data safe.
     pub kind: GroupKind,
-    /// What they are for.
+    /// Their purpose.
     pub role: GroupRole,
     /// Absolute paths of files or block devices.
     pub devices: Vec<PathBuf>,
@@ -105,10 +105,10 @@ impl PoolSpec {
     }
 }
 
-/// What to do about a scrub.
+/// Commands for a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrubCommand {
-    /// Start, or go on after a pause.
+    /// Start, or resume after a pause.
     Start,
     /// Pause; survives a restart.
     Pause,
@@ -116,7 +116,7 @@ pub enum ScrubCommand {
     Cancel,
 }
 
-/// What to do about a trim.
+/// Commands for a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimCommand {
     /// Tell the devices about all free space.
@@ -134,6 +134,6 @@ pub struct PoolProperty {
     pub name: String,
     /// Its value, in words where it has some.
     pub value: String,
-    /// Whether somebody set it.
+    /// Whether the property is set explicitly.
     pub is_set: bool,
 }

@@ -18,7 +18,7 @@ pub enum DeviceState {
     Faulted,
     /// Taken out of use by an administrator.
     Offline,
-    /// Taken out of the machine.
+    /// Physically removed.
     Removed,
     /// Cannot be opened.
     Unavailable,
@@ -26,7 +26,7 @@ pub enum DeviceState {
     Available,
 }
 
-/// What the device or group is for.
+/// The purpose of a device or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -40,7 +40,7 @@ pub enum Role {
     Dedup,
     /// Caches reads.
     Cache,
-    /// Stands by.
+    /// Not in use.
     Spare,
 }
 
@@ -53,7 +53,7 @@ pub struct DeviceStatus {
     pub kind: String,
     /// Its number: operations take it where a path would be ambiguous.
     pub guid: u64,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// Its state.
     pub state: DeviceState,
@@ -80,7 +80,7 @@ pub struct DeviceStatus {
     pub allocated_bytes: u64,
     /// Bytes in all (of a group).
     pub size_bytes: u64,
-    /// Bytes that a device in its place needs (of a device).
+    /// Bytes that a replacement of the device needs.
     pub needed_bytes: u64,
     /// Bytes that the device could hold more if it were expanded.
     pub expandable_bytes: u64,
@@ -96,8 +96,8 @@ pub struct DeviceStatus {
     pub children: Vec<DeviceStatus>,
 }
 
-/// What a pool, a group or a device did since the pool was opened. The counts only grow; those of a group are the sums
-/// of its devices'.
+/// I/O counters of a pool, group or device since the pool was opened. They only grow; those of a group are the sums of
+/// its devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Load {
     /// As [`DeviceStatus::name`]; the pool's.
@@ -128,15 +128,15 @@ pub struct Load {
     pub members: Vec<Load>,
 }
 
-/// What a scan looks for.
+/// The kind of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScanKind {
-    /// Reads everything and repairs what is wrong.
+    /// Reads all data and repairs errors.
     Scrub,
     /// Fills a new or returned device.
     Resilver,
-    /// Looks at known errors again.
+    /// Reads blocks with known errors again.
     ErrorScrub,
 }
 
@@ -157,7 +157,7 @@ pub enum ScanState {
 /// The latest scan.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScanStatus {
-    /// What for.
+    /// Its kind.
     pub kind: ScanKind,
     /// How far.
     pub state: ScanState,
@@ -179,7 +179,7 @@ pub struct ScanStatus {
     pub percent: f64,
 }
 
-/// Why a pool does not answer.
+/// The reason why a pool is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspension {
@@ -194,11 +194,11 @@ pub enum Suspension {
 pub struct FeatureStatus {
     /// Its full name, such as `org.openzfs:block_cloning`.
     pub name: String,
-    /// Whether something in the pool uses it.
+    /// Whether the pool uses it.
     pub active: bool,
 }
 
-/// What deduplication does, over all blocks written with it.
+/// Statistics of deduplication, over all blocks written with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DedupStatus {
     /// Space that the blocks take.
@@ -216,7 +216,7 @@ pub struct PoolStatus {
     pub guid: u64,
     /// Its state.
     pub state: DeviceState,
-    /// Whether I/O waits, and why.
+    /// Whether I/O is blocked, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
     /// Files and blocks known to be damaged beyond repair.
@@ -230,7 +230,7 @@ pub struct PoolStatus {
     /// Free space in small pieces, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,
-    /// What deduplication saves, if it was ever used.
+    /// The savings of deduplication, if it was ever used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dedup: Option<DedupStatus>,
     /// The latest scan.
@@ -241,20 +241,20 @@ pub struct PoolStatus {
     /// Devices that were found when the pool was opened, and are not used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// What they did since the pool was opened.
+    /// I/O counters since the pool was opened.
     pub load: Load,
     /// Features that are enabled.
     pub features: Vec<FeatureStatus>,
-    /// What somebody should do.
+    /// Recommended actions.
     pub advice: Vec<String>,
 }
 
-/// What can be asked without ever waiting.
+/// The state that is available without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolHealth {
     /// State of the whole.
     pub state: DeviceState,
-    /// Whether I/O waits, and why.
+    /// Whether I/O is blocked, and why.
     pub suspended: Option<Suspension>,
     /// The newest transaction group on disk.
     pub synced_txg: u64,
@@ -288,7 +288,7 @@ impl PoolStatus {
         let mut advice = Vec::new();
         match self.suspended {
             Some(Suspension::DevicesFailed) => advice.push(
-                "I/O waits because too many devices failed: bring them back, then clear the pool"
+                "I/O is blocked because too many devices failed: bring them back, then clear the pool"
                     .to_owned(),
             ),
             Some(Suspension::OtherHost) => advice.push(

@@ -1,9 +1,9 @@
-//! Why a snapshot was not sent or received: what a caller matches on, and a sentence that says what to do.
+//! Errors of sends and receives: a kind to match on, and a message with the recommended action.
 
 use crate::dataset::{DatasetError, DatasetErrorKind};
 use crate::error::SystemError;
 
-/// What is wrong with a stream.
+/// The fault of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFault {
     /// It ended before its last record.
@@ -34,24 +34,24 @@ impl StreamFault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct StreamError {
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: StreamFault,
     /// In words.
     pub why: String,
 }
 
-/// What a caller matches on.
+/// The kind to match on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransferErrorKind {
     /// As with any dataset.
     #[error("{0}")]
     Dataset(DatasetErrorKind),
-    /// The stream is cut off, damaged, or of something else.
+    /// The stream is truncated, damaged, or not a stream of a volume or file system.
     #[error("{0}")]
     Stream(StreamError),
     /// The snapshot that the stream builds on is not here.
     #[error(
-        "the volume lacks the snapshot that the stream builds on: send from one that both have, \
+        "the volume does not have the snapshot that the stream is based on: send from one that both have, \
          or all of it"
     )]
     NoBase,
@@ -67,7 +67,7 @@ pub enum TransferErrorKind {
          one, or ask for the changes to be thrown away"
     )]
     Diverged,
-    /// There is something of the name.
+    /// The name exists.
     #[error("the volume or the snapshot exists already")]
     Exists,
     /// An earlier receive was interrupted.
@@ -76,14 +76,16 @@ pub enum TransferErrorKind {
     /// No receive was interrupted.
     #[error("there is no interrupted receive of it")]
     NothingPartial,
-    /// Encrypted blocks on top of others, or the other way round.
+    /// Encrypted blocks based on unencrypted ones, or the reverse.
     #[error(
         "encrypted and plain contents cannot follow each other: send the volume in the same form \
          as before, or all of it to a new name"
     )]
     EncryptionDiffers,
-    /// The pool cannot keep what the stream holds.
-    #[error("the pool lacks a feature that the stream needs: enable it, or send without it")]
+    /// The pool cannot store the contents of the stream.
+    #[error(
+        "a feature that the stream needs is not enabled in the pool: enable it, or send without it"
+    )]
     FeatureMissing,
     /// The volume was received with large blocks, and the stream has none.
     #[error(
@@ -98,7 +100,7 @@ pub enum TransferErrorKind {
     )]
     SnapshotName(String),
     /// The stream does not make a volume.
-    #[error("what the stream makes is no usable volume")]
+    #[error("the stream does not contain a usable volume")]
     NotAVolume,
     /// A text that is no resume token.
     #[error("this is no resume token: {0}")]
@@ -106,7 +108,7 @@ pub enum TransferErrorKind {
     /// The snapshot of a token is gone.
     #[error("the snapshot that the token is for is not here any more")]
     TokenSnapshotGone,
-    /// Whoever takes the stream does not take it any more.
+    /// The reader of the stream has failed or disconnected.
     #[error("the stream is not taken any more")]
     Sink,
     /// Anything else.
@@ -122,9 +124,9 @@ pub struct TransferError {
     pub doing: &'static str,
     /// The volume or snapshot.
     pub dataset: String,
-    /// What a caller matches on.
+    /// The kind to match on.
     pub kind: TransferErrorKind,
-    /// What the library or the system said.
+    /// The library's or the system's error.
     #[source]
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -140,7 +142,7 @@ impl TransferError {
         }
     }
 
-    /// With what the engine said.
+    /// Creates the error with the engine's error as its cause.
     pub fn because(
         doing: &'static str,
         dataset: &str,
@@ -153,7 +155,7 @@ impl TransferError {
         }
     }
 
-    /// What went wrong with the dataset.
+    /// Wraps the error of the dataset.
     pub fn dataset(error: DatasetError) -> Self {
         Self {
             doing: error.doing,

@@ -9,7 +9,8 @@ pub use error::{StreamError, StreamFault, TransferError, TransferErrorKind};
 use crate::Opaque;
 use crate::dataset::{DatasetKind, Value};
 
-/// How blocks travel. Every OpenZFS since 0.8 takes all of it, if its pool has the features.
+/// The format of blocks in the stream. Every OpenZFS since 0.8 accepts all of it, if its pool has
+/// the features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendForm {
     /// Tiny blocks travel inside their records.
@@ -44,7 +45,7 @@ impl SendForm {
     };
 }
 
-/// What a send is relative to: an earlier snapshot, or the bookmark that one left.
+/// The base of an incremental send: an earlier snapshot, or its bookmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base(String);
 
@@ -78,12 +79,12 @@ impl From<&Bookmark> for Base {
     }
 }
 
-/// What to send.
+/// The stream to send.
 #[derive(Clone, Debug)]
 pub struct SendSpec {
     /// The snapshot.
     pub snapshot: SnapshotName,
-    /// What the receiver has already.
+    /// The base that the receiver already has.
     pub base: Option<Base>,
     /// How blocks travel.
     pub form: SendForm,
@@ -108,7 +109,7 @@ impl SendSpec {
     }
 }
 
-/// A bookmark: what is left of a snapshot to send from.
+/// A bookmark: a base for sends that remains of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bookmark {
     /// Full name, `POOL/NAME#MARK`.
@@ -120,7 +121,7 @@ pub struct Bookmark {
 }
 
 impl Bookmark {
-    /// What follows the `#`.
+    /// Returns the part after the `#`.
     pub fn tag(&self) -> &str {
         self.name.split_once('#').map_or("", |(_, tag)| tag)
     }
@@ -129,24 +130,24 @@ impl Bookmark {
 /// Where a stream goes.
 #[derive(Clone, Debug)]
 pub struct ReceiveSpec {
-    /// The volume or file system, which a whole stream makes, and an incremental one changes.
+    /// The volume or file system, which a full stream creates and an incremental one changes.
     pub volume: VolumeName,
-    /// The snapshot's last part; none takes the stream's.
+    /// The snapshot's last component; none selects the stream's.
     pub tag: Option<String>,
-    /// Throw away what was written, and snapshots that were made, since the stream's base.
+    /// Discard writes and snapshots since the stream's base.
     pub force: bool,
-    /// Keep what arrived of a stream that is cut off.
+    /// Retain the received part of an interrupted stream.
     pub resumable: bool,
-    /// Refuse the stream of a file system. What is in a volume is bytes to the engine, what is in a file system it interprets, and
-    /// checks little.
+    /// Refuse the stream of a file system. The contents of a volume are bytes to the engine. Those of a file system it
+    /// interprets, with few checks.
     pub only_volumes: bool,
 }
 
-/// What a new volume or file system has from the beginning, made of its user properties at the sender, which only some
-/// streams have.
+/// Returns the initial properties of a new volume or file system, from its user properties at the sender, which only
+/// some streams contain.
 pub type Initial<'a> = &'a dyn Fn(DatasetKind, &[(String, String)]) -> Vec<(String, Value)>;
 
-/// What a receive made.
+/// The results of a receive.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// The new snapshots, oldest first.
@@ -160,7 +161,7 @@ pub struct Received {
 /// An interrupted receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupted {
-    /// What the sender needs to go on.
+    /// The token with which the sender resumes.
     pub token: Option<String>,
     /// The volume itself is incomplete, and not only its next snapshot.
     pub is_partial: bool,
