@@ -1,4 +1,4 @@
-//! Counts the uses of an object that can be closed: closing waits for the last use, and no new use
+//! Counts the uses of an object that can be closed: closing blocks until the last use is over, and no new use
 //! begins. Lent buffers block a close, but not a pause, because a client can be arbitrarily slow to
 //! fill one.
 
@@ -82,7 +82,7 @@ impl Gate {
         }
     }
 
-    /// Begins a use of a lent buffer. This is permitted during a close, which waits for loans.
+    /// Begins a use of a lent buffer. This is permitted during a close, because that needs the loans back.
     /// During a pause it blocks if `waits`, else returns `false`.
     pub fn enter_with_loan(&self, waits: bool) -> bool {
         loop {
@@ -106,7 +106,7 @@ impl Gate {
         }
     }
 
-    /// Refuses new uses and waits for the last use, loan or pause. Returns `false` if already
+    /// Refuses new uses and blocks until the last use, loan or pause is over. Returns `false` if already
     /// closed.
     pub fn close(&self) -> bool {
         let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
@@ -118,7 +118,7 @@ impl Gate {
         true
     }
 
-    /// Blocks new uses and waits for active ones. Fails without effect if the gate is closed or
+    /// Blocks new uses, and the caller until active ones are over. Fails without effect if the gate is closed or
     /// already paused, or if a use exceeds `wait`.
     pub fn pause(&self, wait: Duration) -> Result<(), NoPause> {
         let paused = self

@@ -13,7 +13,7 @@ pub trait Volume: BlockDevice + std::fmt::Debug {
     /// The dataset it was opened by. A rename does not change it.
     fn name(&self) -> &str;
 
-    /// Waits for active calls and loans, writes all data to disk and releases the volume. Later
+    /// Blocks until active calls and loans are over, writes all data to disk and releases the volume. Later
     /// calls, from any owner, return [`ErrorKind::Gone`]. May block.
     fn close(&self);
 
@@ -25,7 +25,7 @@ pub trait Volume: BlockDevice + std::fmt::Debug {
     /// nothing to a volume that is read-only. May block.
     fn begin_log(&self) -> Result<(), DeviceError>;
 
-    /// Waits for active calls and read loans, and blocks new ones. If one exceeds `wait`, the pause
+    /// Blocks new calls, and the caller until active calls and read loans are over. If one exceeds `wait`, the pause
     /// is cancelled, and the volume is [`Busy`](crate::dataset::DatasetErrorKind::Busy).
     fn pause(&self, wait: Duration) -> Result<Box<dyn Paused + '_>, DatasetError>;
 

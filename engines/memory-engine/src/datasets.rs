@@ -24,14 +24,14 @@ const BLOCK_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes to set aside so that every block of a volume can be written.
 fn whole(size: u64, block: u64, copies: u64) -> u64 {
-    // Of what describes the blocks, and in how many places it is.
+    // Block pointers, and the number of copies of them.
     const POINTER_BYTES: u64 = 128;
     const OVERHEAD_BYTES: u64 = 2 << 20;
     size * copies + size / block * POINTER_BYTES * (copies + 1) + OVERHEAD_BYTES
 }
 
 impl State {
-    /// What a new dataset at `name` is encrypted with, if it is.
+    /// Returns the encryption that a new dataset at `name` inherits, if any.
     pub(crate) fn inherited_encryption(
         &self,
         name: &str,
@@ -155,7 +155,7 @@ impl Tree {
         self.next_txg();
     }
 
-    /// Makes a clone the owner of the snapshots that it shares.
+    /// Transfers the snapshots that a clone shares with its origin to the clone.
     fn promote(&mut self, clone: &str) -> Result<(), DatasetErrorKind> {
         let origin = self.get(clone)?.origin.ok_or(DatasetErrorKind::NotAClone)?;
         let (owner, snapshot) = self

@@ -1,4 +1,4 @@
-//! Changes of what a pool in memory is made of, and its own properties.
+//! Changes to the devices of a pool in memory, and to its own properties.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ impl State {
         }
     }
 
-    /// Takes a device out of use, if the pool can do without it.
+    /// Stops the use of a device, if the pool has enough redundancy.
     fn lay_off(&mut self, device: &str, trouble: Trouble) -> Result<(), PoolErrorKind> {
         let at = self.find(device)?;
         if self.vdevs.groups[at.group].role == GroupRole::Spare {
@@ -95,7 +95,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes `new` a mirror of the device, or has it take its place.
+    /// Attaches `new` as a mirror of the device, or as its replacement.
     fn join(&mut self, device: &str, mut new: Leaf, replaces: bool) -> Result<(), PoolErrorKind> {
         let at = self.find(device)?;
         let bytes = self.tree.charge(self.name.as_str()).used();
@@ -137,7 +137,7 @@ impl State {
 }
 
 impl MemoryPool {
-    /// Keeps the labels of the devices as the pool is now.
+    /// Updates the labels of the devices to the pool's current state.
     fn write_labels(&self, state: &State, before: &[PathBuf]) {
         self.shared.world.relabel(&state.vdevs, before);
     }
@@ -175,7 +175,7 @@ impl MemoryPool {
             let place = state.vdevs.place(&new.to_string_lossy());
             let role = place.map(|place| state.vdevs.groups[place.group].role);
             let is_spare = replaces && role == Some(GroupRole::Spare);
-            // A new disk in the place of the old one.
+            // A new disk at the path of the old one.
             let is_exchanged = replaces && new == old.path && world.is_strange(state.guid, new);
             if !is_spare && !is_exchanged {
                 world.check_new(new, Some(state.guid), overwrite)?;
@@ -308,7 +308,7 @@ impl PoolProperties for MemoryPool {
     }
 }
 
-/// A record of the history: when, and what.
+/// A record of the history: time and text.
 fn history_record(text: &str) -> Vec<u8> {
     let mut record = now_s().to_le_bytes().to_vec();
     record.extend_from_slice(text.as_bytes());

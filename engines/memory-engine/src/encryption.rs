@@ -1,4 +1,4 @@
-//! What is known of the keys of encrypted datasets. Nothing is encrypted: a missing key keeps the doors shut.
+//! The state of the keys of encrypted datasets. No data is encrypted: a missing key only prevents opening.
 
 use engine::dataset::DatasetErrorKind;
 use engine::keys::{
@@ -8,7 +8,7 @@ use engine::keys::{
 
 use crate::numbers::new_guid;
 
-/// What a dataset is encrypted with where nobody says it.
+/// The default encryption suite.
 const SUITE_DEFAULT: &str = "aes-256-gcm";
 /// All that there are.
 const SUITES: [&str; 7] = [
@@ -48,7 +48,7 @@ impl OwnKey {
 #[derive(Clone)]
 pub(crate) struct Encryption {
     pub(crate) suite: String,
-    /// Number of the dataset whose key it has.
+    /// GUID of the encryption root.
     pub(crate) root: u64,
     /// The key, if it is its own.
     pub(crate) own: Option<OwnKey>,
@@ -69,7 +69,7 @@ impl Encryption {
         self
     }
 
-    /// What a new key makes; nobody owns it yet.
+    /// Creates the encryption of a new key, which has no root yet.
     pub(crate) fn of_new_key(key: &NewKey) -> Result<Self, DatasetErrorKind> {
         let own = own_key(key)?;
         let suite = match key.suite.as_deref() {
@@ -85,7 +85,7 @@ impl Encryption {
     }
 }
 
-/// What is kept of a new key.
+/// The stored state of a new key.
 pub(crate) fn own_key(key: &NewKey) -> Result<OwnKey, DatasetErrorKind> {
     let iterations = key.iterations.unwrap_or(ITERATIONS_DEFAULT);
     let is_passphrase = key.format == KeyFormat::Passphrase;

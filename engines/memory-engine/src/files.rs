@@ -18,7 +18,7 @@ use crate::tree::{Dataset, Found};
 /// Bytes of contents of a file system.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// An empty one whose root directory has this owner, group and mode.
+/// Creates an empty file system with this owner, group and mode of its root directory.
 pub(crate) fn with_root(guid: u64, (uid, gid, mode): (u32, u32, u32)) -> MemoryFileSystem {
     let files = MemoryFileSystem::with_guid(guid, BYTES_MAX);
     let root = Identity {
@@ -52,7 +52,7 @@ impl OpenFileSystem for MemoryFiles {
     }
 
     fn close(&self) {
-        // Another one may have it open by now.
+        // It might have been opened again since.
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -135,7 +135,7 @@ impl FileSystems for MemoryPool {
         };
         let made = |guid: u64| Arc::new(MemoryFileSystem::with_guid(guid, BYTES_MAX));
         if let Found::Snapshot(_, one) = state.tree.find(name).map_err(fail)? {
-            // A copy: whoever changes it changes no snapshot.
+            // A copy, so that changes to it do not affect a snapshot.
             let files = one
                 .files
                 .as_ref()
@@ -189,7 +189,7 @@ impl FileSystems for MemoryPool {
             let fail = |kind| DatasetError::new(DOING, parent, kind);
             match state.tree.place(parent) {
                 Err(DatasetErrorKind::Exists) => continue,
-                // Nobody asks what exactly is wrong here, and the library does not say it either.
+                // No caller needs the exact reason, and the library does not report it either.
                 Err(DatasetErrorKind::ParentUnsuitable) => {
                     return Err(fail(DatasetErrorKind::Library));
                 }

@@ -1,4 +1,4 @@
-//! The engine: the disks that there are, the pools on them, and whose those are.
+//! The engine: its disks, the pools on them, and their owners.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -62,7 +62,8 @@ impl MemoryEngine {
         }
     }
 
-    /// Puts a blank disk of `size` bytes in; one that was there before is gone with what it holds.
+    /// Inserts a blank disk of `size` bytes. A disk that was there before is removed with its
+    /// contents.
     pub fn insert_disk(&self, path: &str, size: u64) {
         let disk = Disk {
             size,
@@ -73,7 +74,7 @@ impl MemoryEngine {
         self.world.disks().insert(PathBuf::from(path), disk);
     }
 
-    /// Says that a disk holds something of somebody else.
+    /// Marks a disk as having foreign contents.
     ///
     /// # Panics
     /// If there is no such disk.
@@ -82,7 +83,7 @@ impl MemoryEngine {
         disks.get_mut(Path::new(path)).expect("a disk").holds = Some(what);
     }
 
-    /// Takes a disk out. Pools that cannot do without it are suspended.
+    /// Removes a disk. Pools that need it are suspended.
     pub fn remove_disk(&self, path: &str) {
         self.set_present(path, false);
         let leaves = |state: &mut State| {
@@ -91,13 +92,13 @@ impl MemoryEngine {
                 .for_each(|leaf| leaf.trouble = Trouble::Missing);
             state.vdevs.notice_losses();
         };
-        // Nobody notes the loss of a disk in a pool that is not open.
+        // The loss of a disk is not recorded in a pool that is not open.
         for shared in self.all(|_| true) {
             leaves(&mut shared.lock());
         }
     }
 
-    /// Puts the same disk in again. A pool uses it when it is told to.
+    /// Inserts the same disk again. A pool uses it only on request.
     pub fn return_disk(&self, path: &str) {
         self.set_present(path, true);
     }
@@ -126,7 +127,7 @@ impl MemoryEngine {
         self.pools().get(&guid).cloned()
     }
 
-    /// Ends this host's use of all pools without a word, as a crash does.
+    /// Stops this host's use of all pools without an export, like a crash.
     pub fn crash(&self) {
         for shared in self.all(|host| host == self.host) {
             let mut state = shared.lock();
@@ -151,7 +152,7 @@ impl MemoryEngine {
         here.iter().any(|shared| shared.lock().name == *name)
     }
 
-    /// Makes a pool, as [`engine::Engine::create`] does; what it is, not only what it can.
+    /// Creates a pool like [`engine::Engine::create`], with the concrete type.
     pub fn create_pool(&self, spec: &PoolSpec) -> Result<MemoryPool, PoolError> {
         let fail = |kind| PoolError::new("create", spec.name.as_str(), kind);
         let world = &self.world;

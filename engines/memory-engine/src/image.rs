@@ -1,4 +1,4 @@
-//! What a volume holds at one moment. Images share the blocks that they have in common, as a snapshot does with its volume.
+//! The contents of a volume at one time. Images share common blocks, like a snapshot and its volume.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl Image {
         }
     }
 
-    /// A block to change: nobody else has it afterwards.
+    /// Returns a block for modification, which is then no longer shared.
     fn block(&mut self, number: u64) -> &mut [u8] {
         let fresh = || vec![0; self.block_size as usize].into();
         let block = self.blocks.entry(number).or_insert_with(fresh);
@@ -98,7 +98,7 @@ impl Image {
         }
     }
 
-    /// Changes the size. What lies beyond a smaller one is lost.
+    /// Changes the size. Data beyond a smaller size is lost.
     pub(crate) fn resize(&mut self, size: u64) {
         if let Some(lost) = self.size.checked_sub(size) {
             self.free(Extent::new(size, lost));

@@ -23,7 +23,7 @@ impl Tree {
         is_encrypted && !self.key_of(name).is_some_and(|(_, key)| key.is_loaded)
     }
 
-    /// What is known of the key of `name`.
+    /// Returns the state of the key of `name`.
     pub(crate) fn key_info(&self, name: &str) -> Result<KeyInfo, DatasetErrorKind> {
         let encryption = self.get(name)?.encryption.as_ref();
         let key = self.key_of(name);
@@ -76,7 +76,7 @@ impl Tree {
         }
     }
 
-    /// `name`, and what shares its key below it and as a clone of that, has the key of `to` from now on.
+    /// Changes the encryption root to `to` for `name`, for its descendants with the same key, and for their clones.
     pub(crate) fn share_key(&mut self, name: &str, to: u64, own: Option<OwnKey>) {
         let Some(from) = self
             .datasets

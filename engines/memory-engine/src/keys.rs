@@ -26,7 +26,7 @@ impl State {
 
     fn unload(&mut self, name: &str) -> Result<(), DatasetErrorKind> {
         self.tree.get(name)?;
-        // The library looks for a loaded key, and finds none with a dataset that has no own one.
+        // The library searches for a loaded key, and finds none for a dataset without its own.
         let root = match self.own_key_mut(name) {
             Ok(key) if key.is_loaded => name,
             _ => return Err(DatasetErrorKind::KeyMissing),

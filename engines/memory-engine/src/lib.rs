@@ -1,21 +1,21 @@
 //! A storage engine in memory, for tests: no disk, no library, every operation in microseconds.
 //!
-//! [`MemoryEngine`] is a host with disks, and [`MemoryPool`] a pool on them that keeps the rules of datasets, snapshots,
-//! keys, streams and devices which the program relies on. A test can have [the next call of anything fail](MemoryPool::fail_next), take
-//! disks away, and hold scans. What a pool keeps is gone with the process.
+//! [`MemoryEngine`] is a host with disks, and [`MemoryPool`] a pool on them. It implements the rules of datasets,
+//! snapshots, keys, streams and devices that the appliance relies on. A test can have [the next call of any method
+//! fail](MemoryPool::fail_next), remove disks, and hold scans. All state is lost when the process exits.
 //!
 //! Where it is simpler than OpenZFS, on purpose:
 //!
 //! * Space is counted in whole blocks of contents, without metadata, compression, or more than one copy.
-//! * Nothing is encrypted. A key that is not loaded keeps a dataset shut; a key that was changed elsewhere
-//!   ([`KeyOutdated`](engine::dataset::DatasetErrorKind::KeyOutdated)) does not occur.
+//! * No data is encrypted. A dataset without a loaded key cannot be opened; a key that was changed elsewhere
+//! ([`KeyOutdated`](engine::dataset::DatasetErrorKind::KeyOutdated)) does not occur.
 //! * Streams have a format of their own, and no packages of several snapshots. Values of properties do not travel.
 //! * Devices hold no contents: one that was away never has older ones, and nothing is ever damaged.
-//! * A resilver or scrub ends at once unless scans are held. A raidz is not widened.
-//! * A suspended pool refuses changes where OpenZFS would have the caller wait; I/O on volumes waits.
-//! * Properties are those that the program uses. A value that came with a stream is not told from one that was set.
-//! * Files are kept with their file system, and are not in its snapshots. One that was closed still answers.
-//! * Intent logs are empty unless a test [says otherwise](MemoryPool::set_log).
+//! * A resilver or scrub completes at once unless scans are held. A raidz is not widened.
+//! * A suspended pool refuses changes that block in OpenZFS; I/O on volumes blocks.
+//! * Only properties that the appliance uses exist. A received value is not distinguished from a local one.
+//! * Files are stored with their file system, and are not in its snapshots. A closed one still responds.
+//! * Intent logs are empty unless a test [sets them](MemoryPool::set_log).
 
 #![forbid(unsafe_code)]
 

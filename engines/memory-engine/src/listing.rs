@@ -7,7 +7,7 @@ use crate::image::Image;
 use crate::state::State;
 use crate::tree::{Dataset, Found, Snapshot};
 
-/// Objects of an empty file system beside its root directory.
+/// Objects of an empty file system in addition to its root directory.
 const LISTS: u64 = 5;
 
 fn files_of(dataset: &Dataset) -> u64 {

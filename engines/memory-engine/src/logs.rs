@@ -1,4 +1,4 @@
-//! Intent logs: a test says which of them wait.
+//! Intent logs: a test sets which of them are pending.
 
 use engine::capabilities::IntentLogs;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};

@@ -1,9 +1,9 @@
-//! The engine's own properties of datasets, those that the program uses.
+//! The native properties of datasets that the appliance uses.
 
 use engine::dataset::{DatasetError, DatasetErrorKind, Value};
 use engine::error::SystemError;
 
-/// What a property takes.
+/// The type of a property.
 pub(crate) enum Takes {
     /// One of these words; the first is the default.
     Word(&'static [&'static str]),
@@ -13,7 +13,7 @@ pub(crate) enum Takes {
     Size,
     /// Any text; this by default.
     Text(&'static str),
-    /// Nothing: the engine keeps it itself.
+    /// Read-only: maintained by the engine.
     Nothing,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Takes {
 pub(crate) struct Native {
     pub(crate) name: &'static str,
     pub(crate) takes: Takes,
-    /// Whether what is below has it, too.
+    /// Whether descendants inherit it.
     pub(crate) is_inherited: bool,
     /// Whether volumes have it.
     pub(crate) is_of_volumes: bool,
@@ -75,7 +75,7 @@ const SUMS: &[&str] = &[
 ];
 const CACHED: &[&str] = &["all", "none", "metadata"];
 
-/// Bytes of a record if nothing is said.
+/// Default record size in bytes.
 pub(crate) const RECORD_BYTES_DEFAULT: u64 = 128 << 10;
 
 /// All that there are.
@@ -181,7 +181,7 @@ pub(crate) fn native(name: &str) -> Option<&'static Native> {
     ALL.iter().find(|one| one.name == name)
 }
 
-/// Whether it is one of the engine's that takes any text.
+/// Returns whether it is a native property with arbitrary text.
 pub(crate) fn is_text(name: &str) -> bool {
     native(name).is_some_and(|native| matches!(native.takes, Takes::Text(_)))
 }
@@ -218,7 +218,7 @@ pub(crate) fn check_users(name: &str, value: Option<&str>) -> Result<(), Dataset
     Ok(())
 }
 
-/// What is kept of a value that is set.
+/// Returns the stored form of a value.
 pub(crate) fn check(name: &str, value: &Value, is_volume: bool) -> Result<Value, DatasetErrorKind> {
     let Some(native) = native(name) else {
         return match value {
@@ -262,7 +262,7 @@ pub(crate) const NO_ROOM: &str = "there is not enough space for it";
 /// ENOSPC: the cause of a refusal for lack of space.
 const NO_SPACE: SystemError = SystemError(28);
 
-/// A property that is refused for lack of space says so by its cause.
+/// Adds the cause to the refusal of a property for lack of space.
 pub(crate) fn with_cause(
     doing: &'static str,
     dataset: &str,

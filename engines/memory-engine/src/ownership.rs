@@ -1,4 +1,4 @@
-//! Whose a pool in memory is: claimed, opened, exported, destroyed.
+//! The ownership of a pool in memory: claimed, opened, exported, destroyed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::world::{Label, LabelState};
 const IMPORT: &str = "import";
 
 impl MemoryEngine {
-    /// Who has the pool open.
+    /// Returns the host that has the pool open.
     fn owner(&self, guid: u64) -> Option<HostId> {
         self.world.open().get(&guid).copied()
     }
@@ -49,7 +49,7 @@ fn in_use(candidate: &Candidate) -> PoolErrorKind {
     }
 }
 
-/// A pool whose disks this host keeps from others.
+/// A pool with disks that this host has claimed.
 pub(crate) struct ClaimedPool<'a> {
     engine: MemoryEngine,
     candidate: &'a Candidate,
@@ -170,7 +170,7 @@ impl Claimed for ClaimedPool<'_> {
                 .map(|record| record.number)
                 .filter(|number| *number != 0);
             state.vdevs.is_suspended = false;
-            // Keys are in the memory of whoever has the pool open.
+            // Loaded keys are lost when the pool is closed.
             state.forget_keys();
             state
                 .tree
@@ -217,7 +217,7 @@ impl State {
 }
 
 impl MemoryPool {
-    /// Ends the use of the pool; its disks say how.
+    /// Closes the pool, and records how in the labels.
     fn end(
         &self,
         call: &'static str,

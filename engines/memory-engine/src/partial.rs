@@ -1,11 +1,11 @@
-//! What has arrived of a stream that has not ended.
+//! The received part of an unfinished stream.
 
 use engine::transfer::{StreamError, StreamFault};
 
 use crate::image::Image;
 use crate::stream::{Begin, Record, Rest};
 
-/// What has arrived of a stream.
+/// The received part of a stream.
 #[derive(Clone)]
 pub(crate) struct Partial {
     /// Whether there was no such volume before.
@@ -15,14 +15,14 @@ pub(crate) struct Partial {
     /// The first block that has not arrived.
     pub(crate) next_block: u64,
     pub(crate) bytes: u64,
-    /// Whether it is kept when the stream ends early.
+    /// Whether it is retained when the stream is interrupted.
     pub(crate) is_kept: bool,
-    /// Whether somebody receives it now.
+    /// Whether a receive is active.
     pub(crate) is_under_way: bool,
 }
 
 impl Partial {
-    /// What the sender needs to go on.
+    /// Returns the token with which the sender resumes.
     pub(crate) fn token(&self) -> String {
         let rest = Rest {
             to_guid: self.begin.to_guid,
@@ -35,7 +35,7 @@ impl Partial {
         rest.token()
     }
 
-    /// Takes a record; whether more follow.
+    /// Adds a record. Returns whether more follow.
     pub(crate) fn take(&mut self, record: Record) -> Result<bool, StreamError> {
         let blocks = self.begin.size / self.begin.block_size;
         let number = match &record {

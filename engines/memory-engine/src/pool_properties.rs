@@ -4,10 +4,10 @@ use engine::pool::{PoolErrorKind, PoolProperty};
 
 /// Longest comment, in bytes.
 const COMMENT_BYTES_MAX: usize = 32;
-/// What the blocks of devices may be assumed to be, as powers of two.
+/// Permitted block sizes of devices, as powers of two.
 const ASHIFTS: std::ops::RangeInclusive<u64> = 9..=16;
 
-/// What a property takes.
+/// The type of a property.
 enum Takes {
     Word(&'static [&'static str]),
     Text,
@@ -16,7 +16,7 @@ enum Takes {
     Nothing,
 }
 
-/// Names with what they take; the first word is the default.
+/// Names with their types; the first value is the default.
 const ALL: &[(&str, Takes)] = &[
     ("ashift", Takes::Shift),
     ("autoexpand", Takes::Word(&["off", "on"])),
@@ -53,7 +53,7 @@ fn refused(name: &str, why: &str) -> PoolErrorKind {
     }
 }
 
-/// Whether a property takes a value.
+/// Checks that a property accepts a value.
 pub(crate) fn check(name: &str, value: &str, is_new: bool) -> Result<(), PoolErrorKind> {
     if let Some(feature) = name.strip_prefix("feature@") {
         return match (FEATURES.contains(&feature), value) {
@@ -83,7 +83,7 @@ pub(crate) fn check(name: &str, value: &str, is_new: bool) -> Result<(), PoolErr
     }
 }
 
-/// Keeps a value that was checked.
+/// Stores a validated value.
 pub(crate) fn set(own: &mut Vec<(String, String)>, name: &str, value: &str) {
     own.retain(|(one, _)| one != name);
     own.push((name.to_owned(), value.to_owned()));
@@ -102,7 +102,7 @@ pub(crate) fn get<'a>(own: &'a [(String, String)], name: &str) -> Option<&'a str
     found.map(|(_, value)| value.as_str())
 }
 
-/// All with their values, those that are set and the others.
+/// Returns all properties with their values, local or default.
 pub(crate) fn all(own: &[(String, String)]) -> Vec<PoolProperty> {
     let known = ALL.iter().filter_map(|(name, takes)| {
         let default = match takes {

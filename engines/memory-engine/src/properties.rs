@@ -61,7 +61,7 @@ impl State {
             }
             at = parent_of(at);
         }
-        // The library tells no text that is set nowhere.
+        // The library does not report a text property that is not set.
         let is_text = matches!(native.takes, Takes::Text(_));
         (!is_text).then_some((default, PropertySource::Default))
     }
@@ -177,7 +177,7 @@ impl State {
         Ok(())
     }
 
-    /// What is set on a dataset or snapshot.
+    /// Returns the local properties of a dataset or snapshot.
     fn properties_mut(
         &mut self,
         name: &str,
@@ -214,7 +214,7 @@ impl State {
         Ok(())
     }
 
-    /// What a dataset and those above it have of the users' properties.
+    /// Collects the user properties of a dataset and its ancestors.
     fn inherited_users(&self, head: &str, found: &mut BTreeMap<String, Property>, is_below: bool) {
         let mut at = head;
         while let Some(dataset) = self.tree.datasets.get(at) {
@@ -231,7 +231,7 @@ impl State {
         }
     }
 
-    /// Numbers that nobody sets.
+    /// Returns read-only numbers.
     fn facts(
         &self,
         name: &str,
@@ -292,7 +292,7 @@ impl State {
             }
         }
         for (fact, value) in self.facts(name, dataset)? {
-            // A fact that is as it is by default counts as one that nobody set.
+            // A fact with its default value is reported as not set.
             let is_default = match fact {
                 "volblocksize" => value == VolumeSpec::BLOCK_SIZE_DEFAULT.into(),
                 "casesensitivity" | "normalization" => true,

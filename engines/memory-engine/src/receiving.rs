@@ -18,7 +18,7 @@ use crate::state::{MemoryPool, State};
 use crate::stream::{Begin, FORMAT, Reader};
 use crate::tree::{Dataset, Snapshot, Tree};
 
-/// What the library says of streams that do not fit.
+/// Returns the library's error for streams that do not match.
 fn unfit() -> TransferErrorKind {
     TransferErrorKind::Stream(
         StreamFault::Malformed.because("it does not fit the volume, or contradicts itself"),
@@ -26,7 +26,7 @@ fn unfit() -> TransferErrorKind {
 }
 
 impl Tree {
-    /// What a stream of changes begins with in a volume that exists.
+    /// Returns the base of an incremental stream in an existing volume.
     fn base_in(
         &self,
         dataset: &Dataset,
@@ -63,7 +63,7 @@ impl Tree {
 }
 
 impl State {
-    /// What the stream begins with.
+    /// Creates the partial state at the start of a stream.
     fn begin_partial(
         &self,
         spec: &ReceiveSpec,
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Shows that something arrives.
+    /// Marks a receive as active.
     fn note_partial(&mut self, name: &str, mut partial: Partial) {
         partial.is_under_way = true;
         if !self.tree.datasets.contains_key(name) {

@@ -14,7 +14,7 @@ use crate::state::{MemoryPool, State};
 use crate::stream::{self, Begin, Rest, Writer};
 use crate::tree::{Dataset, Found, Mark, Snapshot};
 
-/// What is sent, taken while the pool was held.
+/// The contents to send, captured while the pool was locked.
 struct Plan {
     begin: Begin,
     to: Arc<Image>,
@@ -56,7 +56,7 @@ impl Plan {
     }
 }
 
-/// What a send can be relative to.
+/// A possible base of a send.
 struct Start {
     guid: u64,
     image: Arc<Image>,
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    /// What `base` means for a send of `snapshot`, which is of `dataset`.
+    /// Resolves `base` for a send of `snapshot` of `dataset`.
     fn start(
         &self,
         base: &str,
@@ -183,7 +183,7 @@ impl Sending for MemoryPool {
         let plan = plan.map_err(|kind| TransferError::new(DOING, spec.snapshot.as_str(), kind))?;
         Ok(plan
             .write(&mut std::io::sink())
-            .expect("a sink takes everything"))
+            .expect("a sink accepts all data"))
     }
 
     fn parse_token(&self, text: &str) -> Result<ResumeToken, TransferError> {

@@ -21,7 +21,7 @@ fn copy_of(files: &Option<Arc<MemoryFileSystem>>, guid: u64) -> Option<Arc<Memor
 }
 
 impl Tree {
-    /// Adds a snapshot of what the dataset holds now.
+    /// Adds a snapshot of the dataset's current contents.
     pub(crate) fn add_snapshot(
         &mut self,
         dataset: &str,
@@ -44,7 +44,7 @@ impl Tree {
         dataset.snapshots.push(snapshot);
     }
 
-    /// What the volume would be taken back to, if nothing is newer.
+    /// Returns the contents to roll back to, if there are no newer snapshots.
     fn check_newest(&self, name: &SnapshotName) -> Result<Arc<Image>, DatasetErrorKind> {
         let dataset = self.get(name.volume().as_str())?;
         let wanted = dataset.snapshot(name.tag());
@@ -58,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// Takes a volume that nobody uses back to its newest snapshot.
+    /// Rolls an unused volume back to its newest snapshot.
     pub(crate) fn roll_back(&mut self, name: &SnapshotName) -> Result<(), DatasetErrorKind> {
         let image = self.check_newest(name)?;
         let dataset = self.get_mut(name.volume().as_str())?;
@@ -88,7 +88,7 @@ impl Tree {
 }
 
 impl State {
-    /// Whether a snapshot fits: what is set aside has to be there once more for what it holds on to.
+    /// Checks the space for a snapshot: the reservation is needed again for the blocks that it holds.
     fn check_room(&self, dataset: &str) -> Result<(), DatasetErrorKind> {
         let charge = self.tree.charge(dataset);
         let reserved = self.tree.get(dataset)?.number("refreservation");

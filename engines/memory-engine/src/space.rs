@@ -9,7 +9,7 @@ use units::ByteCount;
 use crate::image::Image;
 use crate::tree::{Dataset, Tree, parent_of};
 
-/// Bytes of a dataset by what takes them.
+/// Space of a dataset by use.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Charge {
     pub(crate) referenced: u64,
@@ -40,7 +40,7 @@ impl Tree {
         Some(Arc::clone(&snapshot.image))
     }
 
-    /// What `name` takes, with all below it.
+    /// Returns the space of `name` with all its descendants.
     pub(crate) fn charge(&self, name: &str) -> Charge {
         let Some(dataset) = self.datasets.get(name) else {
             return Charge::default();
@@ -76,7 +76,7 @@ impl Tree {
         children.map(taken).sum()
     }
 
-    /// What `name` could still take in a pool that has room for `capacity` bytes.
+    /// Returns the space available to `name` in a pool of `capacity` bytes.
     pub(crate) fn available(&self, name: &str, capacity: u64) -> u64 {
         let root = name.split('/').next().unwrap_or_default();
         let own = self.charge(name);
@@ -100,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// What destroying the snapshot at `index` alone would free.
+    /// Returns the space that destroying only the snapshot at `index` would free.
     pub(crate) fn unique_to_snapshot(&self, dataset: &Dataset, index: usize) -> u64 {
         let image = &dataset.snapshots[index].image;
         let before = match index.checked_sub(1) {
@@ -116,7 +116,7 @@ impl Tree {
         image.bytes_beside(neighbours.iter().copied())
     }
 
-    /// What the snapshot at `index` has that the one before has not.
+    /// Returns the bytes in the snapshot at `index` that are not in the one before.
     pub(crate) fn written_in_snapshot(&self, dataset: &Dataset, index: usize) -> u64 {
         let before = match index.checked_sub(1) {
             Some(before) => Some(Arc::clone(&dataset.snapshots[before].image)),

@@ -1,4 +1,4 @@
-//! An open pool: what every part of it shares, and what a test can do to it.
+//! An open pool: its shared state, and the controls for tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use crate::vdevs::Vdevs;
 use crate::volume::Home;
 use crate::world::World;
 
-/// A failure that a test asks for.
+/// A failure that a test injects.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// Of a call about datasets, snapshots, properties or keys.
@@ -25,7 +25,7 @@ pub enum Failure {
     Transfer(TransferErrorKind),
 }
 
-/// What a pool is at one moment.
+/// The state of a pool.
 pub(crate) struct State {
     pub(crate) name: PoolName,
     pub(crate) guid: u64,
@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) calls: Vec<&'static str>,
 }
 
-/// What a pool and its open volumes share.
+/// The shared state of a pool and its open volumes.
 pub(crate) struct Shared {
     pub(crate) world: Arc<World>,
     pub(crate) state: Mutex<State>,
@@ -68,13 +68,13 @@ impl std::fmt::Debug for MemoryPool {
 impl State {
     /// Bytes that datasets may take.
     pub(crate) fn capacity(&self) -> u64 {
-        // What every engine keeps for itself.
+        // Reserved by every engine for itself.
         const KEPT: u64 = 32;
         let size = self.vdevs.size();
         size - size / KEPT
     }
 
-    /// What `name` could still take.
+    /// Returns the space available to `name`.
     pub(crate) fn available(&self, name: &str) -> u64 {
         self.tree.available(name, self.capacity())
     }
@@ -118,7 +118,7 @@ impl MemoryPool {
         }
     }
 
-    /// As [`Self::begin`], of a call that changes something.
+    /// Like [`Self::begin`], for a modifying call.
     pub(crate) fn begin_change(
         &self,
         call: &'static str,
@@ -130,7 +130,7 @@ impl MemoryPool {
         if state.is_read_only {
             return fail(DatasetErrorKind::ReadOnly);
         }
-        // What would wait for the devices for ever is refused.
+        // A call that would block on the devices forever is refused.
         match state.vdevs.is_suspended {
             true => fail(DatasetErrorKind::Library),
             false => Ok(state),
@@ -171,7 +171,7 @@ impl MemoryPool {
         }
     }
 
-    /// As [`Self::begin_pool`], of a call that changes something.
+    /// Like [`Self::begin_pool`], for a modifying call.
     pub(crate) fn begin_pool_change(
         &self,
         call: &'static str,
@@ -189,12 +189,14 @@ impl MemoryPool {
         PoolError::new(doing, self.name.as_str(), kind)
     }
 
-    /// The next call of the trait method `call` fails so; the one after that does what it should. Several wait in order.
+    /// Injects a failure into the next call of the trait method `call`; the call after that succeeds. Several failures
+    /// are queued in order.
     pub fn fail_next(&self, call: &'static str, failure: Failure) {
         self.lock().failures.push_back((call, failure));
     }
 
-    /// Names of the trait methods that were called since the last time this was asked, in order.
+    /// Returns the names of the trait methods called since the last call of this function, in
+    /// order.
     pub fn take_calls(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.lock().calls)
     }
@@ -211,7 +213,7 @@ impl MemoryPool {
         image.write(offset, data);
     }
 
-    /// What a volume holds, open or not.
+    /// Reads the contents of a volume, open or not.
     ///
     /// # Panics
     /// If there is no such volume.
@@ -221,7 +223,7 @@ impl MemoryPool {
         dataset.image().expect("a volume").read(extent)
     }
 
-    /// What the log of a volume has, as after a crash.
+    /// Sets the state of a volume's log, as after a crash.
     ///
     /// # Panics
     /// If there is no such volume.
@@ -230,7 +232,8 @@ impl MemoryPool {
         state.tree.get_mut(volume).expect("a volume").log = log;
     }
 
-    /// Whether scans stay where they are until [`Self::finish_scan`]; otherwise each ends at once.
+    /// Sets whether scans stay active until [`Self::finish_scan`]; otherwise each completes at
+    /// once.
     pub fn hold_scans(&self, holds: bool) {
         self.lock().vdevs.holds_scans = holds;
     }

@@ -75,7 +75,7 @@ fn of_leaf(leaf: &Leaf, of: Role) -> DeviceStatus {
     }
 }
 
-/// State of what has these members, of which it can lose some.
+/// Returns the state of a group with these members, of which it can lose some.
 fn with_members(losses_max: usize, members: &[DeviceStatus]) -> DeviceState {
     let serves = |one: &&DeviceStatus| {
         let is_full = !one.resilvering;
@@ -286,7 +286,7 @@ impl MemoryPool {
         }
     }
 
-    /// Ends the scan that is under way: everything is where it should be.
+    /// Completes the active scan: all data is in its final location.
     pub fn finish_scan(&self) {
         self.lock().vdevs.end_scan(ScanState::Finished);
     }

@@ -1,8 +1,8 @@
 //! The format in which this engine sends a snapshot: its own, and as simple as it can be. Numbers are eight bytes, the
 //! lowest first; texts and blocks have their length before them.
 //!
-//! [`MAGIC`], what begins the stream, then records: 1, number of a block, its bytes; 2, number of a block that is not there
-//! any more; 3, the number of records: the end.
+//! [`MAGIC`], the header of the stream, then records: 1, number of a block, its bytes; 2, number of a block that no
+//! longer exists; 3, the number of records: the end.
 
 use std::io::{Read, Write};
 
@@ -28,7 +28,7 @@ const WRITTEN: u64 = 1;
 const FREED: u64 = 2;
 const END: u64 = 3;
 
-/// What begins a stream.
+/// The header of a stream.
 #[derive(Clone)]
 pub(crate) struct Begin {
     /// Number of the snapshot.
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where a stream was cut off, and what it was.
+/// The position where a stream was interrupted, and its identity.
 pub(crate) struct Rest {
     pub(crate) to_guid: u64,
     pub(crate) from_guid: u64,

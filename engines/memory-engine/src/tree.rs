@@ -28,24 +28,24 @@ pub(crate) struct Snapshot {
     pub(crate) properties: BTreeMap<String, Value>,
 }
 
-/// What is left of a snapshot to send from.
+/// A bookmark: the remainder of a snapshot as a base for sends.
 #[derive(Clone)]
 pub(crate) struct Mark {
     pub(crate) guid: u64,
     pub(crate) txg: u64,
-    /// What the snapshot held: a difference to it can be found.
+    /// The contents of the snapshot, from which a difference can be computed.
     pub(crate) image: Arc<Image>,
 }
 
-/// What the log of a volume has.
+/// The state of a volume's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitingLog {
-    /// Nothing waits.
+    /// No log is pending.
     #[default]
     None,
-    /// It waits for the volume to be opened.
+    /// Pending until the volume is opened.
     Waits,
-    /// It waits, and cannot be read.
+    /// Pending and unreadable.
     Unreadable,
 }
 
@@ -97,7 +97,7 @@ impl Dataset {
         Some(image.lock().expect("no holder panics"))
     }
 
-    /// A copy of what it holds; of a file system: nothing.
+    /// Returns a copy of its contents; empty for a file system.
     pub(crate) fn contents(&self) -> Image {
         self.image().map(|image| image.clone()).unwrap_or_default()
     }
@@ -128,11 +128,11 @@ pub(crate) struct Tree {
     pub(crate) txg: u64,
 }
 
-/// What a name means.
+/// The object with a name.
 pub(crate) enum Found<'a> {
     /// A file system or volume.
     Head(&'a Dataset),
-    /// A snapshot, and what it is of.
+    /// A snapshot, and its dataset.
     Snapshot(&'a Dataset, &'a Snapshot),
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn is_at_or_below(name: &str, of: &str) -> bool {
 }
 
 impl Tree {
-    /// What `name` means.
+    /// Returns the object with the name `name`.
     pub(crate) fn find(&self, name: &str) -> Result<Found<'_>, DatasetErrorKind> {
         let (head, tag) = match name.split_once('@') {
             Some((head, tag)) => (head, Some(tag)),
@@ -186,7 +186,7 @@ impl Tree {
         })
     }
 
-    /// Names of `below` and everything under it, parents first.
+    /// Returns the names of `below` and all its descendants, parents first.
     pub(crate) fn names(&self, below: &str) -> Vec<String> {
         let names = self.datasets.keys();
         let mut names: Vec<String> = names

@@ -1,4 +1,4 @@
-//! The devices of a pool, and what their failures mean.
+//! The devices of a pool, and the consequences of their failures.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) struct Leaf {
     pub(crate) size: u64,
     pub(crate) trouble: Trouble,
     pub(crate) errors: u64,
-    /// Whether it does not hold everything yet.
+    /// Whether its resilver is incomplete.
     pub(crate) is_filling: bool,
 }
 
@@ -98,7 +98,7 @@ impl Group {
         }
     }
 
-    /// Whether it still has everything.
+    /// Returns whether all its data is available.
     pub(crate) fn is_whole(&self) -> bool {
         let lost = self
             .members
@@ -151,7 +151,7 @@ pub(crate) struct Place {
     pub(crate) leaf: usize,
 }
 
-/// Whether groups can be made as they are asked for.
+/// Checks that the requested groups can be created.
 pub(crate) fn check_groups(groups: &[GroupSpec]) -> Result<(), PoolErrorKind> {
     let shape = |why: String| Err(PoolErrorKind::Shape { why });
     for group in groups {
@@ -173,7 +173,7 @@ pub(crate) fn check_groups(groups: &[GroupSpec]) -> Result<(), PoolErrorKind> {
 }
 
 impl Vdevs {
-    /// Adds groups; `size_of` tells the size of a device.
+    /// Adds groups; `size_of` returns the size of a device.
     pub(crate) fn add(&mut self, groups: &[GroupSpec], size_of: impl Fn(&Path) -> u64) {
         for spec in groups {
             let members: Vec<Member> = spec
@@ -247,7 +247,7 @@ impl Vdevs {
         &mut self.groups[at.group].members[at.member].leaves[at.leaf]
     }
 
-    /// Whether every group that the pool needs has everything.
+    /// Returns whether every required group has all its data.
     pub(crate) fn are_enough(&self) -> bool {
         let data = self
             .groups
@@ -256,7 +256,7 @@ impl Vdevs {
         data.into_iter().all(Group::is_whole)
     }
 
-    /// Whether the pool would still have everything after `change`.
+    /// Returns whether the pool would still have all its data after `change`.
     pub(crate) fn would_do(&self, change: impl FnOnce(&mut Self)) -> bool {
         let mut other = Self {
             groups: self.groups.clone(),
@@ -272,7 +272,7 @@ impl Vdevs {
         self.is_suspended |= !self.are_enough();
     }
 
-    /// Begins a scan, which ends at once unless scans are held.
+    /// Begins a scan, which completes at once unless scans are held.
     pub(crate) fn begin_scan(&mut self, kind: ScanKind, total_bytes: u64) {
         self.scan = Some(ScanStatus {
             kind,
@@ -291,7 +291,7 @@ impl Vdevs {
         }
     }
 
-    /// Ends the scan that is under way.
+    /// Completes the active scan.
     pub(crate) fn end_scan(&mut self, state: ScanState) {
         let Some(scan) = self.scan.as_mut() else {
             return;
@@ -305,7 +305,7 @@ impl Vdevs {
         }
     }
 
-    /// Devices that were filled hold everything, and those in whose place they are go.
+    /// Completes resilvers, and detaches replaced devices.
     fn fill(&mut self) {
         self.leaves_mut()
             .filter(|leaf| leaf.trouble == Trouble::None)
@@ -319,7 +319,7 @@ impl Vdevs {
         }
     }
 
-    /// The replacement ends without the leaf; what is left stays.
+    /// Detaches the leaf from the replacement; the remaining one stays.
     pub(crate) fn remove_leaf(&mut self, at: Place) {
         let group = &mut self.groups[at.group];
         group.members[at.member].leaves.remove(at.leaf);

@@ -21,17 +21,18 @@ pub(crate) type SharedImage = Arc<Mutex<Image>>;
 
 /// The pool that an open volume is in.
 pub(crate) trait Home: Send + Sync {
-    /// Whether `bytes` more may be written now. Waits while the pool is suspended, if it may.
+    /// Returns whether `bytes` more may be written now. Blocks while the pool is suspended, if
+    /// permitted.
     fn admit(&self, guid: u64, bytes: u64, wait_mode: WaitMode<'_>) -> Result<(), ErrorKind>;
 
-    /// Takes the volume back to a snapshot; nobody uses it.
+    /// Rolls an unused volume back to a snapshot.
     fn roll_back(&self, guid: u64, snapshot: &SnapshotName) -> Result<(), DatasetError>;
 
     /// The volume was closed.
     fn closed(&self, guid: u64);
 }
 
-/// What all loans of a volume share.
+/// The shared state of all loans of a volume.
 struct Inner {
     name: String,
     /// Its number in its pool.
@@ -250,7 +251,7 @@ impl BlockDevice for MemoryVolume {
     ) -> Result<Box<dyn ReadLoan>, DeviceError> {
         let using = self.0.using("read", extent, wait_mode)?;
         let bytes = self.0.image().read(extent);
-        // The loan ends the use.
+        // The loan releases the use.
         std::mem::forget(using);
         let inner = Arc::clone(&self.0);
         Ok(Box::new(Read { inner, bytes }))

@@ -1,4 +1,4 @@
-//! The disks that there are, what they say of the pools on them, and who has those open.
+//! The disks, their labels, and the hosts that have pools open.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) enum LabelState {
     Cache,
 }
 
-/// What a disk says of the pool that it is, or was, in.
+/// The label of a disk: its current or former pool.
 #[derive(Clone)]
 pub(crate) struct Label {
     pub(crate) pool_guid: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Disk {
     pub(crate) size: u64,
     pub(crate) is_present: bool,
     pub(crate) label: Option<Label>,
-    /// Something that is not of this engine.
+    /// Foreign contents.
     pub(crate) holds: Option<&'static str>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Disk {
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) disks: Mutex<BTreeMap<PathBuf, Disk>>,
-    /// Who has a pool open, by its number.
+    /// The host that has each pool open, by its GUID.
     open: Mutex<BTreeMap<u64, HostId>>,
     /// Whether pools have none of the optional capabilities.
     pub(crate) is_volumes_only: bool,
@@ -64,7 +64,7 @@ impl World {
         self.disks.lock().expect("no holder panics")
     }
 
-    /// Who has which pool open.
+    /// Returns the host of each open pool.
     pub(crate) fn open(&self) -> MutexGuard<'_, BTreeMap<u64, HostId>> {
         self.open.lock().expect("no holder panics")
     }
@@ -174,7 +174,7 @@ impl World {
         Ok(())
     }
 
-    /// The labels of a pool whose devices were `before`.
+    /// Rewrites the labels of a pool with the former devices `before`.
     pub(crate) fn relabel(&self, vdevs: &Vdevs, before: &[PathBuf]) {
         let mut disks = self.disks();
         let some = before

@@ -293,7 +293,7 @@ pub trait Devices {
     /// full present size is used.
     fn online(&self, device: &str, expand: bool) -> Result<DeviceState, PoolError>;
 
-    /// Takes a device offline, until it is brought online again or, if `temporary`, until the pool
+    /// Sets a device offline, until it is brought online again or, if `temporary`, until the pool
     /// is next opened.
     fn offline(&self, device: &str, temporary: bool) -> Result<(), PoolError>;
 

@@ -146,7 +146,7 @@ pub enum DatasetErrorKind {
     #[error(
         "its intent log holds acknowledged writes and cannot be replayed to its end, because a block in the pool \
          cannot be read: bring back the devices that `bulkhead pool status` names, and use the volume \
-         again; the log is kept until it is replayed, or until `bulkhead volume discard-log` gives up what it holds"
+         again; the log is retained until it is replayed, or until `bulkhead volume discard-log` discards it"
     )]
     LogUnreadable,
     /// The dataset depends on no other.

@@ -100,7 +100,7 @@ impl KeyMaterial {
     /// Longest material, in bytes, with a line break after it.
     pub const BYTES_MAX: usize = PASSPHRASE_BYTES_MAX + 2;
 
-    /// Wraps the bytes of a file, a prompt or a key program.
+    /// Wraps the bytes from a key location.
     pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(bytes)
     }

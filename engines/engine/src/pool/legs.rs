@@ -1,7 +1,7 @@
 //! Whether the devices of a pool that are present may be older than those that are missing.
 //!
 //! The library opens a pool at the newest transaction group of the devices that it can open, and
-//! ignores the rest. A stale leg of a mirror looks like a healthy pool without the newer one:
+//! ignores the rest. A stale leg of a mirror appears as a healthy pool without the newer one:
 //! acknowledged writes are missing, and a newer leg that is attached later is overwritten. Each label
 //! lists the devices that had failed when it was written. So a missing device that the labels of its
 //! group list as failed is older than they are, and any other missing device might be newer.

@@ -12,7 +12,7 @@ pub enum PreviousOwner {
     HostIsStopped(String),
     /// The host of this name was powered off, with the same restriction.
     HostIsOff(String),
-    /// There is no proof: the import waits for heartbeats, which requires a pool with
+    /// There is no proof: the import checks for heartbeats, which requires a pool with
     /// `multihost=on`.
     IsWatched,
 }
