@@ -12,8 +12,8 @@ pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
     /// The dataset that it was opened by. A rename does not change it.
     fn name(&self) -> &str;
 
-    /// Blocks until active calls have returned, writes all data to disk and releases the file system. Later calls, from any owner of its
-    /// files, return [`FileError::Gone`](file_system::FileError::Gone). May block.
+    /// Blocks until active calls have returned, writes all data to disk and releases the file system. Later calls, from
+    /// any owner of its files, return [`FileError::Gone`](file_system::FileError::Gone). May block.
     fn close(&self);
 
     /// Checks a snapshot, which cannot change during the check, for inconsistencies. `tell` returns whether to

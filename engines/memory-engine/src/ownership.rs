@@ -74,8 +74,7 @@ impl<'a> ClaimedPool<'a> {
         let name = match &options.rename {
             Some(name) => name.clone(),
             None => candidate.name.parse().map_err(|_| {
-                let why = "its name is none that this program accepts: import it under another"
-                    .to_owned();
+                let why = "its name is not valid here: import it under a different name".to_owned();
                 fail(PoolErrorKind::Shape { why })
             })?,
         };

@@ -86,7 +86,7 @@ fn space_step(pool: &PoolStatus) -> Option<Advice> {
     let what = match space.has_quota {
         true => {
             "destroy unneeded snapshots, volumes or files, raise a quota that is reached, or add \
-             devices; what takes the space is shown by"
+             devices; the used space is shown by"
         }
         false => {
             "destroy unneeded snapshots, volumes or files, or add devices; the used space is shown by"
@@ -274,7 +274,7 @@ fn damage_step(pool: &PoolStatus) -> Option<Advice> {
         Some(snapshot) => {
             let what = format!(
                 "restore {volume}{more} from {snapshot}, which is whole, then run `bulkhead pool \
-                 scrub {name}`; a clone gives what it held"
+                 scrub {name}`; a clone gives access to its contents"
             );
             Advice::new(Severity::Error, what, why)
                 .by(format!("bulkhead snapshot clone {snapshot} {volume}-whole"))

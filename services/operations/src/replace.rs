@@ -163,7 +163,7 @@ fn stands_still(pool: &PoolStatus) -> Failure {
     let message = format!("the replacement is stalled: the new disk {new} is {state}");
     Failure::new(FailureKind::Unavailable, message).advise(format!(
         "`bulkhead pool online {0} {new}` uses it again, and then the same command continues to wait; \
-         `bulkhead pool detach {0} {new}` keeps the old disk",
+         `bulkhead pool detach {0} {new}` cancels the replacement",
         pool.name
     ))
 }

@@ -121,8 +121,8 @@ fn unreadable(
     let mut tell = |direction, chap: &ChapUser, harm: &str, verb: &str| {
         if let Err(error) = open(ring, property, direction, chap) {
             let sentence = format!(
-                "the CHAP secret of user {user} cannot be read: {error}. {harm}. Bring the key \
-                 from the machine that has it (see \"Keys of secrets\" in the guide about \
+                "the CHAP secret of user {user} cannot be read: {error}. {harm}. Copy the key \
+                 from the host that has it (see \"Keys of secrets\" in the guide about \
                  recovery), or set the secret again: `{command} --user {user}`",
                 user = chap.user,
                 command = command(verb),

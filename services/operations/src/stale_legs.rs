@@ -64,11 +64,11 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
 pub fn has_record(pool: &str, number: u64, file: &Path) -> Failure {
     let message = format!(
         "pool {pool} has legs on several heads, and only their record (number {number}) determines which of them hold \
-         everything: what is on this machine may be older, or another head may serve it"
+         all data: the data on this host may be older, or another head may serve it"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
         "start its server with `bulkhead pool-server {pool} --legs {}`, and send it the request. To continue \
-         for good with the disks of this machine alone, stop the leg-servers of all heads, and confirm that with `bulkhead \
+         for good with the disks of this host alone, stop the leg-servers of all heads, and confirm that with `bulkhead \
          pool confirm {pool} --forget-legs`: data that is on the other legs only is lost then",
         file.display()
     ))
@@ -82,8 +82,8 @@ fn unopened(pool: &str, doubt: &Doubt, path: &Path, why: &str) -> Failure {
         newest(doubt),
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "mend that device; or, if it is lost for good or certainly not newer, take it out of this head, say so with \
-         `bulkhead pool confirm {pool} --missing-devices-are-not-newer`, and start the pool again: what only it holds is \
+        "mend that device; or, if it is lost for good or certainly not newer, remove it from this head, confirm that with \
+         `bulkhead pool confirm {pool} --missing-devices-are-not-newer`, and start the pool again: data that is on it only is \
          lost then"
     ))
 }
@@ -96,8 +96,8 @@ fn may_lack(pool: &str, doubt: &Doubt) -> Failure {
          may lack them"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "bring {missing} back, and clear the pool again; or, if that is lost for good or certainly not newer, say so with \
-         `bulkhead pool clear {pool} --missing-devices-are-not-newer`: what only it holds is lost then"
+        "bring {missing} back, and clear the pool again; or, if that is lost for good or certainly not newer, confirm that with \
+         `bulkhead pool clear {pool} --missing-devices-are-not-newer`: data that is on it only is lost then"
     ))
 }
 

@@ -31,7 +31,7 @@ use crate::sockets::{self, Sockets};
 
 /// Time-out for a server's response that is only an optional input to a request to another server.
 const BRIEF_WAIT: Duration = Duration::from_secs(2);
-/// Time-out for a command that waits for another command that has the pool open.
+/// Time-out for another command that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
 /// Polling interval.
 const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -179,7 +179,7 @@ pub(crate) enum Hold {
     Own(PoolLock),
 }
 
-/// Connects to the pool's server, or acquires its lock for a command. Waits for another command
+/// Connects to the pool's server, or acquires its lock for a command. Blocks on another command
 /// that holds the lock, and for a server that is just starting.
 pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
     let socket = sockets::socket(common, pool);
@@ -363,7 +363,7 @@ pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>
     Ok(found)
 }
 
-/// The ways to end the use of a pool.
+/// The ways to close a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Export it.
@@ -372,7 +372,7 @@ pub enum End {
     Destroy,
 }
 
-/// Returns whether `request` ends the use of the pool.
+/// Returns how `request` closes the pool, if it does.
 pub fn is_end(request: &Request) -> Option<End> {
     match request {
         Request::Pool(PoolRequest::Export | PoolRequest::Close(_)) => Some(End::Export),

@@ -156,7 +156,7 @@ pub struct Needs {
     pub only_devices: bool,
     /// Disks might be reserved, which requires CAP_SYS_ADMIN.
     pub reservations: bool,
-    /// Connections to sockets of local services are needed, for example for user names or by a key program.
+    /// Connections to sockets of local services are needed, for example for user names or by a key binary.
     pub local_services: bool,
     /// Key programs might be started; their own needs are not known.
     pub programs: bool,
@@ -519,8 +519,8 @@ mod tests {
         assert_eq!(kept(&needs(true, true)), least | reserving);
     }
 
-    /// Each line is a system call number with its first argument, and the error that it must return. Runs as a stand-in
-    /// for a parser under an attacker's control.
+    /// Each line is a system call number with its first argument, and the error that it must return. Simulates
+    /// a parser under an attacker's control.
     const TRIES: &str = r#"
 import ctypes, os, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -53,7 +53,7 @@ impl Said {
 /// Stores an administrator's confirmation for the current state of `pool`.
 pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, Failure> {
     let served = || Ok(Done::already(format!("pool {pool} is served here")));
-    // A server that uses the record must not start concurrently. A server that waits for devices can receive the
+    // A server that uses the record must not start concurrently. A server that is waiting for devices can receive the
     // confirmation.
     let _lock = match said.forget_legs {
         true => match hold(common, pool)? {

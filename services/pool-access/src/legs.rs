@@ -1,5 +1,5 @@
-//! Prevents the import of a pool with a newest state that might be on missing devices: waits for late devices, and
-//! stores an administrator's confirmation until the import that it applies to.
+//! Prevents the import of a pool with a newest state that might be on missing devices: allows time for late devices,
+//! and stores an administrator's confirmation until the import that it applies to.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Requests that survive a restart of the server: a client that waits for a long operation or for
+//! Requests that survive a restart of the server: a client of a long operation or of
 //! events reconnects, up to a time-out.
 
 use std::collections::VecDeque;

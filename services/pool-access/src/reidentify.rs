@@ -76,7 +76,7 @@ fn make_own(
     places::remember(common, name, &paths);
     Ok(Done::changed(format!(
         "the copies are pool {name} now, with a number of its own, and {volumes} volumes with identities of their own. Its targets and exports \
-         have the names of the original: change them before `bulkhead pool-server {name}` serves it beside that"
+         have the names of the original: change them before `bulkhead pool-server {name}` serves it next to the original"
     )))
 }
 

@@ -133,7 +133,7 @@ pub enum DatasetErrorKind {
     /// The library refuses another key.
     #[error(
         "its key cannot be changed in this way: it must be encrypted and no clone, and a parent \
-         whose key it is to share must be encrypted, too"
+         that provides the key must be encrypted, too"
     )]
     KeyUnchangeable,
     /// The loaded key is not the one that the dataset's key is wrapped with.

@@ -63,8 +63,8 @@ pub enum TransferErrorKind {
     OfFiles,
     /// The volume was written since the base.
     #[error(
-        "the volume was changed since the snapshot that the stream builds on: receive into another \
-         one, or ask for the changes to be thrown away"
+        "the volume was changed since the snapshot that the stream is based on: receive into a new \
+         one, or request that the changes are discarded"
     )]
     Diverged,
     /// The name exists.

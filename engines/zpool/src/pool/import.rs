@@ -366,7 +366,7 @@ fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
 
 fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
     candidate.name.parse().map_err(|_| {
-        let why = "its name is none that this program accepts: import it under another".into();
+        let why = "its name is not valid here: import it under a different name".into();
         PoolError::new(DOING, &candidate.name, PoolErrorKind::Shape { why })
     })
 }

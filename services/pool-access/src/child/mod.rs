@@ -133,7 +133,7 @@ pub fn read(from: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for the process to exit, and kills it when its time-out passes.
+/// Blocks until the process exits, and kills it when its time-out passes.
 fn wait(
     child: &mut Child,
     limit: Duration,

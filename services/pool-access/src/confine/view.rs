@@ -20,7 +20,7 @@ use rustix::mount::{
 const DEVICES: &str = "/dev";
 /// Mounted over a hidden file, socket or device.
 const NOTHING: &str = "/dev/null";
-/// Character devices that every process needs. All others control disks directly, memory or the host.
+/// Character devices that every process needs. The remaining ones control disks directly, memory or the host.
 const HARMLESS: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
 /// Directories of `/dev` without hardware devices.
 const WITHOUT_DEVICES: [&str; 4] = ["pts", "shm", "mqueue", "hugepages"];

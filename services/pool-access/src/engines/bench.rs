@@ -47,8 +47,7 @@ pub struct Report {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Measures the encryption speed of this host: the engine next to OpenSSL, after known-answer
-    /// tests
+    /// Measures the encryption speed of this host: the engine next to OpenSSL
     #[command(after_help = CRYPTO_EXAMPLES)]
     Crypto(BenchCryptoArgs),
 }
@@ -105,7 +104,7 @@ fn text(report: &Report) -> String {
         ]);
     }
     let mut text = format!(
-        "{} known-answer tests passed. MB for each second of processor {}, blocks of {} bytes, {}:\n\n{}\n",
+        "{} test vectors passed. MB for each second of processor {}, blocks of {} bytes, {}:\n\n{}\n",
         report.known_answers,
         report.processor,
         report.block_bytes,

@@ -19,7 +19,7 @@ pub const EXAMPLES: &str = "Examples:
   bulkhead filesystem mount tank/home@monday /mnt
   bulkhead filesystem mount tank/private /mnt --prompt
 
-Nobody may serve the pool meanwhile. `umount /mnt` or Ctrl-C ends it. Run it as root.";
+The pool must not be served concurrently. `umount /mnt` or Ctrl-C unmounts it. Run it as root.";
 
 /// `filesystem mount`
 #[derive(Clone, Debug, Args)]

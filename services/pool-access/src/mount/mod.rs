@@ -196,7 +196,7 @@ fn tell(mount: &Mount, name: &str, read_only: bool, out: Printer) -> Result<(), 
     })
 }
 
-/// Waits until the file system is unmounted, by another process or because this process receives a signal. A second
+/// Blocks until the file system is unmounted, by another process or because this process receives a signal. A second
 /// signal forces the unmount. If the kernel holds the connection nevertheless, it closes when this process exits.
 fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Result<(), Failure> {
     let failed = Failure::of(format!("unmount {}", mount.at().display()));

@@ -1,5 +1,5 @@
 //! `bulkhead volume rescue`: requests a rescue from the pool's server, or starts a server for the
-//! rescue alone. Shows how to use it, and ends it on exit. If this process is killed, the server
+//! rescue alone. Shows how to use it, and stops it on exit. If this process is killed, the server
 //! detects that by a lock that was held, or by a pipe that closes.
 
 mod arguments;
@@ -25,7 +25,7 @@ use crate::pools;
 /// Interval between two checks that the rescue is active.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Begins a rescue, ends one, or lists them.
+/// Begins a rescue, stops one, or lists them.
 pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     if args.list {
         let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
@@ -109,7 +109,7 @@ fn forget_lease(file: &std::path::Path) {
     let _ = std::fs::remove_file(PoolLock::path(file));
 }
 
-/// Waits until the user ends the rescue, or another command does.
+/// Blocks until the user or another command stops the rescue.
 fn wait(
     common: &Common,
     pool: &PoolName,
@@ -145,7 +145,7 @@ fn wait(
 struct OwnServer(Child);
 
 impl OwnServer {
-    /// Starts the server, and waits until it has opened the pool.
+    /// Starts the server, and returns when it has opened the pool.
     fn start(common: &Common, pool: &PoolName) -> Result<Self, Failure> {
         use std::os::unix::process::CommandExt;
         let failed = Failure::of("open the pool");

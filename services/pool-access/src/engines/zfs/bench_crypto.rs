@@ -1,5 +1,5 @@
 //! `bulkhead bench crypto`: the encryption speed of this host, by the engine and by OpenSSL, in one
-//! run on one processor. Known-answer tests precede the measurement.
+//! run on one processor. Tests with standard vectors precede the measurement.
 
 mod answers;
 mod openssl;

@@ -1,9 +1,9 @@
-//! Injects device faults for tests of the whole server: `--leg-faults FILE`. The file has a line for each device that fails:
-//! `PATH read=eio write=eio flush=eio`, `PATH hang`, `PATH flush=hang`, `PATH write=enospc` (all but the labels, as a file in
-//! a full file system), `PATH gone`, `PATH delay=MILLISECONDS`, or `PATH read-at=OFFSET+LENGTH` for each unreadable range, in
-//! bytes. An empty file is a healthy pool. The file is read again after each change. `PATH kill-after=STEPS` permits that many
-//! writes, discards and flushes, and kills the process instead of the next. The number of steps of a device is reported when
-//! its line is removed.
+//! Injects device faults for tests of the whole server: `--leg-faults FILE`. The file has a line for each device that
+//! fails: `PATH read=eio write=eio flush=eio`, `PATH hang`, `PATH flush=hang`, `PATH write=enospc` (all but the labels,
+//! as a file in a full file system), `PATH gone`, `PATH delay=MILLISECONDS`, or `PATH read-at=OFFSET+LENGTH` for each
+//! unreadable range, in bytes. An empty file is a healthy pool. The file is read again after each change. `PATH
+//! kill-after=STEPS` permits that many writes, discards and flushes, and kills the process instead of the next. The
+//! number of steps of a device is reported when its line is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

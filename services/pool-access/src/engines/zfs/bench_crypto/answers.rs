@@ -1,4 +1,4 @@
-//! Known-answer tests: blocks of NIST SP 800-38A for the bare cipher and the modes of OpenSSL, and
+//! Test vectors: blocks of NIST SP 800-38A for the bare cipher and the modes of OpenSSL, and
 //! for GCM vectors of NIST's validation suite (CAVP, gcmEncryptExtIV) and of the mode's proposal to
 //! NIST. Speed without correct results would be meaningless.
 
@@ -154,7 +154,7 @@ fn fixed<const N: usize>(digits: &str) -> [u8; N] {
 /// number of tests.
 pub fn check(engine: &Engine) -> Result<usize, Failure> {
     let wrong = |what: String| {
-        let message = format!("the engine's {what}: a known-answer test failed");
+        let message = format!("the engine's {what}: a test vector failed");
         Failure::new(FailureKind::Failed, message)
             .advise("do not encrypt anything on this host until the cause is found")
     };

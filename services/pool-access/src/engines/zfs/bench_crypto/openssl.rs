@@ -1,4 +1,4 @@
-//! OpenSSL's `speed` command, and its known-answer tests.
+//! OpenSSL's `speed` command, and its results for the test vectors.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -61,7 +61,7 @@ fn found(text: &str) -> Option<f64> {
     Some(speed / 1e6)
 }
 
-/// Runs the known-answer tests of the modes that the engine has not. Returns the number of tests.
+/// Checks the test vectors of the modes that the engine does not offer. Returns their number.
 pub fn check() -> Result<usize, Failure> {
     for vector in &VECTORS {
         let name = vector.cipher;
@@ -73,7 +73,7 @@ pub fn check() -> Result<usize, Failure> {
         }
         let output = piped(command, &hex(BLOCKS)).map_err(|error| failed(name, error))?;
         if output != hex(vector.answer) {
-            let message = "a known-answer test of SP 800-38A failed";
+            let message = "a test vector of SP 800-38A failed";
             return Err(failed(&format!("{PROGRAM} {name}"), message));
         }
     }
