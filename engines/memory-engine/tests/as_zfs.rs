@@ -1,5 +1,5 @@
-//! One list of scenarios, performed on a pool in memory and on one of OpenZFS: the answers are the same, refusals by their
-//! kinds. Where the engine in memory is simpler on purpose (see the crate's description), the scenarios do not look.
+//! Runs one list of scenarios on a pool in memory and on one of OpenZFS: the results must be equal, errors by their
+//! kinds. Intended simplifications of the engine in memory (see the crate's description) are not compared.
 
 mod scenarios;
 

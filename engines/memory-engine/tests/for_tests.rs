@@ -1,4 +1,4 @@
-//! What a test can do to a pool in memory beyond what any engine can: failures on request, disks that go, other hosts.
+//! The controls for tests of a pool in memory: injected failures, removed disks, other hosts.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -100,14 +100,14 @@ fn another_host_takes_a_pool_only_by_a_proof() {
     assert!(matches!(refused.kind, PoolErrorKind::DeviceInUse { .. }));
     here.crash();
     here.same_host_and_locked(&candidate)
-        .expect("nobody has it open");
+        .expect("no host has it open");
     let proof = SafeToOwn::host_is_off(&candidate);
     let taken = there.import(&candidate, proof, &options).expect("taken");
     assert!(taken.dataset(DatasetRef::from_checked("tank/v")).is_ok());
     let again = there.import(&candidate, SafeToOwn::host_is_off(&candidate), &options);
     assert!(again.is_err(), "it is open");
     let late = here.import(&candidate, SafeToOwn::host_is_off(&candidate), &options);
-    let late = late.expect_err("somebody else has written since");
+    let late = late.expect_err("another host has written since");
     assert_eq!(late.kind, PoolErrorKind::Changed);
     drop(pool);
 }

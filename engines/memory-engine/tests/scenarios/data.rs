@@ -133,7 +133,7 @@ pub fn properties_and_where_they_come_from(bench: &mut Bench<'_>) {
     let made = bench.pool().create_volume(&sparse(&v));
     bench.done("a volume", made);
     for (property, value) in TRIED {
-        // Nobody has file systems but for volumes to be below.
+        // File systems only occur as parents of volumes here.
         if property == "recordsize" {
             continue;
         }
@@ -338,7 +338,7 @@ pub fn snapshots_and_clones(bench: &mut Bench<'_>) {
         bench.done(&format!("destroy: {what}"), destroyed);
     }
     let destroyed = bench.pool().destroy_dataset(&v("/a"), Depth::Recursive);
-    bench.done("destroy what has a clone", destroyed);
+    bench.done("destroy with a clone", destroyed);
     bench.list("all");
 }
 
@@ -473,9 +473,9 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     let odd = bench.pool().open_volume(&v("/b"), options);
     bench.done("open with odd blocks", odd);
     let destroyed = bench.pool().destroy_dataset(&v("/a"), Depth::One);
-    bench.done("destroy what is open", destroyed);
+    bench.done("destroy while open", destroyed);
     let renamed = bench.pool().rename(&v("/a"), &v("/moved"));
-    bench.done("rename what is open", renamed);
+    bench.done("rename while open", renamed);
     let written = opened.write(8 * MIB - 512, &[1; 1024], WaitMode::MayBlock);
     bench.say(
         "write beyond the end",
@@ -503,7 +503,7 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     bench.tell("logs that wait", waits);
     for at in ["/moved", "/none"] {
         let waits = has(bench.pool().logs()).is_unreplayed(&v(at));
-        bench.tell(&format!("whether that of {at} waits"), waits);
+        bench.tell(&format!("whether that of {at} is pending"), waits);
         let replayed = has(bench.pool().logs()).replay(&v(at));
         bench.tell(&format!("replay {at}"), replayed);
         let discarded = has(bench.pool().logs()).discard_log(&v(at));

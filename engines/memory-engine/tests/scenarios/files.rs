@@ -1,4 +1,4 @@
-//! File systems: what they are made with, what is kept of them.
+//! File systems: their creation, and their stored properties.
 
 use engine::dataset::{FileSystemSpec, Value};
 use file_system::{Identity, Make, SetAttributes};

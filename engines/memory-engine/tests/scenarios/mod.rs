@@ -1,4 +1,4 @@
-//! What is done to each engine, and what is written down of its answers.
+//! The operations on each engine, and the log of their results.
 
 mod data;
 mod files;
@@ -25,7 +25,7 @@ pub use transfers::*;
 
 pub const MIB: u64 = 1 << 20;
 
-/// What was answered, a line for each step.
+/// The results, one line for each step.
 #[derive(Default)]
 pub struct Told {
     pub lines: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Bench<'a> {
     pub told: Told,
 }
 
-/// An error by what a caller matches on.
+/// The kind of an error, which callers match on.
 pub trait Kind {
     fn kind(&self) -> String;
 }
@@ -106,7 +106,7 @@ pub fn sparse(name: &str) -> VolumeSpec {
     VolumeSpec::sparse(volume(name), ByteCount(8 * MIB))
 }
 
-/// OpenZFS keeps what arrives in a dataset of its own.
+/// OpenZFS stores a partial receive in a dataset of its own.
 fn is_told(info: &&DatasetInfo) -> bool {
     !info.name.contains('%')
 }
@@ -122,7 +122,7 @@ fn shown(info: &DatasetInfo) -> String {
         info.snapshot,
         info.origin,
         info.refreservation.get() > 0,
-        // Contents, and not only what describes them.
+        // Data blocks, and not only metadata.
         info.referenced.get() > MIB / 2 && info.kind != DatasetKind::Other,
     )
 }
@@ -155,7 +155,7 @@ impl Bench<'_> {
         self.folder.join(name)
     }
 
-    /// Writes down what was answered to `step`.
+    /// Logs the result of `step`.
     pub fn tell<T: Debug, E: Kind>(&mut self, step: &str, answer: Result<T, E>) -> Option<T> {
         let text = match &answer {
             Ok(value) => format!("{value:?}"),
@@ -179,7 +179,7 @@ impl Bench<'_> {
         self.told.lines.push(format!("{step}: {text}"));
     }
 
-    /// Writes down what there is.
+    /// Logs all datasets.
     pub fn list(&mut self, step: &str) {
         let root = self.name("");
         let all = self.pool().datasets(any(&root), Snapshots::Include);
@@ -200,7 +200,7 @@ impl Bench<'_> {
         let Some(opened) = self.done(&format!("open {name}"), opened) else {
             return;
         };
-        // Nothing that compression makes nothing of.
+        // Incompressible data.
         let mut seed = u64::from(byte) + 1;
         let noise = (0..4 * MIB).map(|_| {
             seed ^= seed << 13;
@@ -219,7 +219,7 @@ impl Bench<'_> {
         self.pool().sync().expect("on disk");
     }
 
-    /// Writes down a sum of what a volume or snapshot holds.
+    /// Logs a checksum of the contents of a volume or snapshot.
     pub fn sum(&mut self, name: &str) {
         use block_device::{Extent, WaitMode};
         let opened = match name.contains('@') {

@@ -20,7 +20,7 @@ fn group(kind: GroupKind, role: GroupRole, devices: &[&Path]) -> GroupSpec {
     }
 }
 
-/// Waits until no scan runs, and nothing is replaced.
+/// Blocks until no scan or replacement is active.
 fn settle(bench: &Bench<'_>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -176,7 +176,10 @@ fn added(bench: &mut Bench<'_>, [a, d, e, none]: [&Path; 4]) {
 fn properties(bench: &mut Bench<'_>) {
     for (name, value) in [
         ("comment", "hello"),
-        ("comment", "a very long comment, longer than any pool takes"),
+        (
+            "comment",
+            "a very long comment, longer than any pool accepts",
+        ),
         ("autotrim", "on"),
         ("autotrim", "perhaps"),
         ("ashift", "12"),
@@ -240,7 +243,7 @@ pub fn scrubs(bench: &mut Bench<'_>) {
     bench.tell("damage", damage);
     let on = has(bench.pool().upkeep()).go_on(None, false);
     let on = on.map(|on| format!("{on:?}"));
-    bench.tell("a pool that goes on", on);
+    bench.tell("a pool that resumes", on);
     let none = has(bench.pool().upkeep()).go_on(Some("/none"), false);
     bench.done("clear none", none);
 }
@@ -363,10 +366,10 @@ fn imported(bench: &mut Bench<'_>, name: &str) {
         .engine
         .import(&found, stale, &ImportOptions::default());
     bench.say(
-        "import what is open",
+        "import an open pool",
         if again.is_ok() { "done" } else { "refused" },
     );
-    // Whose it is now, others see.
+    // The new owner is visible to other hosts.
     let now = candidate(bench, "renamed").expect("found");
     bench.say(
         "now",
@@ -395,7 +398,7 @@ fn found_none(bench: &mut Bench<'_>) {
     bench.say("it is gone", &none.to_string());
 }
 
-/// A pool with a record of its legs is opened by that, or by a word that ends it.
+/// A pool of legs is opened with its record, or with a confirmation that removes the record.
 pub fn records(bench: &mut Bench<'_>) {
     has(bench.pool().devices());
     let pool = bench.pool.take().expect("open");
@@ -432,7 +435,10 @@ pub fn records(bench: &mut Bench<'_>) {
         forgets_record: true,
     };
     for (step, word) in [
-        ("by a word about another state", word(legs.newest_txg + 1)),
+        (
+            "by a confirmation of another state",
+            word(legs.newest_txg + 1),
+        ),
         ("by a word", word(legs.newest_txg)),
     ] {
         let options = ImportOptions {
@@ -478,10 +484,10 @@ pub fn room(bench: &mut Bench<'_>) {
         .expect("there");
     let before = info.space.by_reservation.get();
     bench.say(
-        "what was written is not set aside any more",
+        "written space is no longer reserved",
         &(before < 96 * MIB).to_string(),
     );
-    // Writes beyond what is left are refused, and those into what is set aside are not.
+    // Writes beyond the available space are refused, and writes within the reservation are not.
     let opened = bench
         .pool()
         .open_volume(&volume(&at("large")), Default::default())
@@ -509,7 +515,7 @@ pub fn room(bench: &mut Bench<'_>) {
     let made = bench
         .pool()
         .create_volume(&VolumeOf::reserved(&at("another")));
-    bench.done("set aside what is not there", made);
+    bench.done("reserve more than available", made);
 }
 
 struct VolumeOf;

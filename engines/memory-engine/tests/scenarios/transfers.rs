@@ -15,7 +15,7 @@ fn into(name: &str) -> ReceiveSpec {
     }
 }
 
-/// Sends, and says only whether it went.
+/// Sends, and logs only the success.
 fn send(bench: &mut Bench<'_>, step: &str, spec: &SendSpec) -> Vec<u8> {
     let mut stream = Vec::new();
     let sent = has(bench.pool().sending()).send(spec, &mut stream);
@@ -94,10 +94,10 @@ pub fn streams(bench: &mut Bench<'_>) {
     let own = bench
         .pool()
         .own_user_properties(any(&name("/new")), "user:");
-    bench.tell("what it has from the beginning", own);
+    bench.tell("its initial properties", own);
     bench.sum(&name("/new"));
     bench.fill(&name("/new"), 9);
-    receive(bench, "into what was changed", &into(&name("/new")), &third);
+    receive(bench, "into a changed volume", &into(&name("/new")), &third);
     let mut forced = into(&name("/new"));
     (forced.force, forced.tag) = (true, Some("other".to_owned()));
     receive(bench, "forced, under another name", &forced, &third);
@@ -182,7 +182,7 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
         left(bench, &new);
         receive(
             bench,
-            &format!("{step} beside what is left"),
+            &format!("{step} with a partial receive"),
             &resumable,
             stream,
         );
@@ -228,7 +228,7 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
         .flatten()
         .and_then(|left| left.token);
     let gone = bench.pool().destroy_snapshots(&[snapshot(&name("/a@1"))]);
-    bench.done("destroy what was sent", gone);
+    bench.done("destroy the sent snapshot", gone);
     // The copy of the same number goes, too.
     let gone = bench
         .pool()
@@ -238,7 +238,7 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
         .parse_token(&token.expect("a token"))
         .expect("it is understood");
     let rest = has(bench.pool().sending()).resumed_send(&token);
-    bench.done("the rest of what is gone", rest);
+    bench.done("the rest of a destroyed snapshot", rest);
     let aborted = has(bench.pool().receiving()).abort_receive(&other);
     bench.done("abort a new one", aborted);
     let none = has(bench.pool().receiving()).abort_receive(&volume(&name("/none")));
@@ -278,7 +278,7 @@ pub fn encrypted_streams(bench: &mut Bench<'_>) {
     );
     receive(
         bench,
-        "plain into an encrypted place",
+        "plain into an encrypted parent",
         &into(&name("/p/b")),
         &plain,
     );

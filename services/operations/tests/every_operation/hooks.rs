@@ -1,4 +1,4 @@
-//! What operations tell a server that has volumes open.
+//! The calls of operations to a server with open volumes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use units::VolumeName;
 
 use super::Bench;
 
-/// Writes down what it is told. It has one volume open at most.
+/// Records the calls. Has at most one volume open.
 #[derive(Default)]
 struct Recorder {
     told: RefCell<Vec<String>>,
@@ -82,7 +82,7 @@ impl ServerHooks for Recorder {
         self.users.clone()
     }
 
-    /// One client, which lives.
+    /// One client, which is alive.
     fn open_files(&self, name: &VolumeName) -> Result<OpenFilesView, Failure> {
         let client = FileClientView {
             client: "1f".to_owned(),
@@ -213,7 +213,8 @@ fn a_server_is_told_what_changes_under_its_clients() {
     }
 }
 
-/// Clearing errors says that somebody saw to the devices: a leg that failed three times within an hour is tried again, too.
+/// An administrator who clears errors has checked the devices: a leg that failed three times within an hour is retried
+/// too.
 #[test]
 fn clearing_the_errors_of_a_pool_tries_its_legs_again() {
     let (bench, mut hooks) = prepared();
@@ -318,7 +319,7 @@ fn a_key_is_kept_while_what_it_opens_is_in_use() {
     assert!(infos.iter().all(|info| info.loaded));
 }
 
-/// The exports of what could not be destroyed are there again.
+/// The exports of datasets that could not be destroyed are restored.
 #[test]
 fn a_destroy_that_fails_leaves_the_volume_exported() {
     let (bench, hooks) = prepared();
@@ -337,7 +338,7 @@ fn a_destroy_that_fails_leaves_the_volume_exported() {
     assert_eq!(again.kind, "already", "{}", again.text);
 }
 
-/// A property that cannot be written is told, and nobody serves what is not kept.
+/// A failed write of a property is reported, and the unstored document is not served.
 #[test]
 fn a_document_that_cannot_be_kept_is_not_served() {
     let (bench, hooks) = prepared();

@@ -1,5 +1,5 @@
-//! Every operation, performed on a pool in memory: what it does, and what it refuses. The tables of `cases` have a line for each
-//! request; an operation that none of them has fails a test by its name.
+//! Performs every operation on a pool in memory, with its effects and refusals. The tables of `cases` have a line for
+//! each request; an operation without a line fails a test by its name.
 
 mod cases;
 mod hooks;
@@ -21,7 +21,7 @@ use units::VolumeName;
 
 use cases::{ALL, Case};
 
-/// A pool, and what a test does to it.
+/// A pool, and the controls of a test.
 pub struct Bench {
     /// The engine, with its disks.
     pub engine: MemoryEngine,
@@ -59,7 +59,7 @@ impl Bench {
         }
     }
 
-    /// What requests are performed with.
+    /// Returns the context that requests are performed in.
     pub fn context<'a>(&'a self, hooks: &'a dyn ServerHooks) -> Context<'a> {
         Context {
             pool: &self.pool as &dyn Pool,
@@ -68,19 +68,19 @@ impl Bench {
         }
     }
 
-    /// Performs the request; what came of it, in words.
+    /// Performs the request. Returns the outcome as text.
     pub fn ask(&self, hooks: &dyn ServerHooks, verb: &str, arguments: &str) -> Outcome {
         let request = request(verb, &self.filled_in(arguments));
         let outcome = perform(&self.context(hooks), request, &mut |_| {});
         Outcome::of(outcome)
     }
 
-    /// The arguments, with the folder of this test.
+    /// Replaces the placeholder for the directory of this test in the arguments.
     fn filled_in(&self, arguments: &str) -> String {
         arguments.replace("FOLDER", &self.folder.path().to_string_lossy())
     }
 
-    /// Does what a line does that is no request.
+    /// Performs a line that is not a request.
     fn meanwhile(&self, what: &str, arguments: &str) {
         match what {
             "hold scans" => self.pool.hold_scans(arguments == "yes"),
@@ -161,13 +161,13 @@ impl Bench {
         if !["changed", "told"].contains(&expected) {
             assert_eq!(
                 after, before,
-                "{what} {arguments} was refused, or had nothing to do"
+                "{what} {arguments} was refused, or had no effect"
             );
         }
         if let Some(shown) = shown {
             assert_eq!(
                 shown, outcome.destroyed,
-                "{what} {arguments} destroyed other things than its dry run showed"
+                "{what} {arguments} destroyed other datasets than its dry run showed"
             );
         }
         let is_gone = |name: &&String| !after.contains_key(*name) && !MOVES.contains(&what);
@@ -178,11 +178,11 @@ impl Bench {
             .collect();
         assert!(
             untold.is_empty(),
-            "{what} {arguments} destroyed {untold:?}, and its answer does not list them"
+            "{what} {arguments} destroyed {untold:?}, and its response does not list them"
         );
     }
 
-    /// What a dry run of the request shows, if the request destroys datasets.
+    /// Returns the dry run's list for a request that destroys datasets.
     fn shown_before(&self, verb: &str, arguments: &str, expected: &str) -> Option<Vec<String>> {
         if expected != "changed" || !self.destroys_datasets(verb, arguments) {
             return None;
@@ -222,7 +222,7 @@ impl Bench {
         {
             let dataset = DatasetRef::from_checked(&info.name);
             let properties = pool.dataset_properties(dataset).unwrap_or_default();
-            // What is written to the pool changes with time.
+            // Space numbers change with time.
             let shape = (info.volume, info.refreservation, info.origin, info.kind);
             let fixed: Vec<_> = properties
                 .iter()
@@ -244,13 +244,13 @@ impl Bench {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub struct Outcome {
     /// `changed`, `already`, `told`, or the kind of the refusal.
     pub kind: String,
     /// All of it.
     pub text: String,
-    /// What the answer lists as destroyed.
+    /// The destroyed datasets in the response.
     pub destroyed: Vec<String>,
 }
 
@@ -264,7 +264,7 @@ const MOVES: &[&str] = &[
     "volume.rename",
 ];
 
-/// Requests that destroy what is on a device, which they name; and one that destroys what its stream decides.
+/// Requests that destroy the contents of a device in their arguments, and one with effects that depend on its stream.
 const WITHOUT_DRY_RUN: &[&str] = &[
     "pool.add",
     "pool.attach",
@@ -372,7 +372,7 @@ fn the_command_that_serves_a_pool_has_an_address_for_its_files() {
     assert_eq!(command(), "bulkhead pool-server tank");
 }
 
-/// A new operation is tested, or its name is told here.
+/// A new operation must be in a table, or in the list of exceptions here.
 #[test]
 fn every_operation_is_in_a_table() {
     let lines = ALL.iter().flat_map(|(_, table)| table.iter());
@@ -387,7 +387,7 @@ fn every_operation_is_in_a_table() {
     assert!(unknown.is_empty(), "there are no operations {unknown:?}");
 }
 
-/// What a pool serves and replicates, and whose it is, is written by the commands for that, whatever else takes properties.
+/// Exports, replication and identities are only written by their own commands, not by commands that accept properties.
 #[test]
 fn no_operation_with_properties_sets_those_of_ours() {
     let lines = || ALL.iter().flat_map(|(_, table)| table.iter());
@@ -428,7 +428,7 @@ fn no_operation_with_properties_sets_those_of_ours() {
     assert_eq!(tried, BTreeSet::from(expected));
 }
 
-/// An operation that changes something is also seen to be refused.
+/// Every modifying operation also has a refusal in a table.
 #[test]
 fn every_change_has_a_refusal_in_a_table() {
     let done = ["changed", "already", "told", ""];

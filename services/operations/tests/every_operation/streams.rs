@@ -1,4 +1,4 @@
-//! Streams, which come beside their requests.
+//! Streams, which are passed separately from their requests.
 
 use std::io::{Seek, SeekFrom};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,5 @@
-//! Replication between pools in memory, over TLS on the loopback: what a run keeps, destroys and leaves to others.
+//! Replication between pools in memory, over TLS on the loopback: the snapshots that a run retains, destroys and leaves
+//! alone.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -160,7 +161,8 @@ impl Site {
     }
 }
 
-/// A copy is replicated onward: what arrived is sent on, and belongs to who keeps it here.
+/// A copy is replicated onward: received snapshots are forwarded, and remain under the control of
+/// this side's retention.
 #[test]
 fn replicating_onward_leaves_received_history_and_the_first_replication_alone() {
     let _alone = alone();
@@ -173,7 +175,7 @@ fn replicating_onward_leaves_received_history_and_the_first_replication_alone() 
     for time in 6..10 {
         second.run("vault/v").expect("onward");
         first.write("tank/v", time);
-        first.run("tank/v").expect("the first one goes on");
+        first.run("tank/v").expect("the first one continues");
     }
     second.run("vault/v").expect("onward");
     let kept = second.snapshots("vault/v");
@@ -187,7 +189,7 @@ fn replicating_onward_leaves_received_history_and_the_first_replication_alone() 
     assert_eq!(third.first_byte("attic/v"), 10);
 }
 
-/// The copies take the place of the original, and are replicated back.
+/// The copies are promoted, and replicated back to the original pool.
 #[test]
 fn replicating_back_after_a_promotion_keeps_the_history_that_had_arrived() {
     let _alone = alone();
@@ -246,7 +248,7 @@ fn one_volume_that_is_refused_holds_up_no_other_and_leaves_no_pile_of_snapshots(
     }
     first.replicate("tank/z", &second, "vault/z", 3);
     first.runs("tank/z", 1);
-    // The copy is changed, so that it takes no further stream; and another one was promoted.
+    // A changed copy accepts no further stream; a second copy was promoted.
     second.own.pool.write("vault/z/b", 0, &[99; 4096]);
     for time in 2..9 {
         first.write("tank/z", time);
@@ -281,7 +283,7 @@ fn one_volume_that_is_refused_holds_up_no_other_and_leaves_no_pile_of_snapshots(
     );
 }
 
-/// Somebody began the first copy by hand, and was cut off.
+/// An interrupted first copy that was started by hand.
 #[test]
 fn a_part_that_was_sent_by_hand_does_not_block_replication() {
     let _alone = alone();
@@ -329,7 +331,7 @@ fn a_snapshot_from_the_end_of_time_does_not_stop_replication_and_no_new_one_is_m
     let name = format!("tank/v@repl-{}", u64::MAX);
     let refused = first.ask(json!({"snapshot": {"create": {"names": [name]}}}));
     assert_eq!(refused.expect_err("refused").kind, FailureKind::Busy);
-    // An older program allowed it.
+    // An older version permitted it.
     let name: SnapshotName = name.parse().expect("a name");
     first.own.pool.snapshot(&[name]).expect("taken");
     first.replicate("tank/v", &second, "vault/v", 2);
@@ -413,7 +415,7 @@ fn a_volume_that_was_renamed_between_two_runs_is_promoted_once_and_in_its_newest
         let told = second.promote("vault/z").expect("promoted");
         assert!(
             told.contains("vault/z/old"),
-            "what is left out is named: {told}"
+            "left out datasets are named: {told}"
         );
         let volumes: Vec<String> = second
             .units()
@@ -475,7 +477,7 @@ fn the_receiver_reports_copies_for_which_nothing_arrives_any_more() {
     assert_eq!(late(now + 2200), ["vault/v"]);
 }
 
-/// What the sender destroyed is not brought back by a promotion of all, and is by one that names it.
+/// A promotion of all copies skips a volume that the sender destroyed; one that names it promotes it.
 #[test]
 fn the_copy_of_a_volume_that_the_sender_destroyed_is_promoted_by_name_only() {
     let _alone = alone();
@@ -524,7 +526,7 @@ fn the_only_copy_of_a_renamed_volume_is_promoted_although_its_name_is_gone() {
     first.ok(json!({"target": {"unmap": {"name": IQN, "volume": "tank/z/a", "in_use": false}}}));
     first.ok(json!({"volume": {"rename": {"from": "tank/z/a", "to": "tank/z/b"}}}));
     first.map("tank/z/b", 1);
-    // Something in its place there keeps it from arriving.
+    // An existing dataset of the same name prevents its arrival.
     second.make("vault/z/b");
     first.run("tank/z").expect_err("it cannot arrive");
     assert!(

@@ -1,4 +1,4 @@
-//! What clients see: targets, exports; and addresses, which only a server has.
+//! Objects for clients: targets and exports, and portals, which only a server has.
 
 use super::{Case, volume};
 

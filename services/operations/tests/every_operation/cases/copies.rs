@@ -148,7 +148,7 @@ pub const TRANSFERS: &[Case] = &[
         r#"{"what":{"rest":{"token":"nonsense"}},"estimate":true}"#,
         "Usage",
     ),
-    // The stream itself comes beside the request.
+    // The stream itself is passed separately.
     (
         "transfer.send",
         r#"{"what":{"snapshot":{"name":"tank/v@1","from":null,"raw":false,"embedded":false,"plain":false}}}"#,
@@ -227,7 +227,7 @@ pub const REPLICATION: &[Case] = &[
     ),
     ("replicate.list", "", "told"),
     ("replicate.run", r#"{"dataset":"tank/none"}"#, "NotFound"),
-    // Nobody listens there.
+    // There is no listener at that address.
     ("replicate.run", r#"{"dataset":"tank/v"}"#, "Unreachable"),
     ("replicate.promote", r#"{"dataset":"tank/v"}"#, "NotFound"),
     ("replicate.remove", r#"{"dataset":"tank/v"}"#, "changed"),

@@ -1,8 +1,8 @@
-//! File systems: what they are made with, how they are shared, their snapshots.
+//! File systems: their creation, shares and snapshots.
 
 use super::{Case, volume};
 
-/// Makes a file system with properties.
+/// Creates a file system with properties.
 macro_rules! files {
     ($name:literal) => {
         files!($name, "")
@@ -41,7 +41,7 @@ pub const FILESYSTEMS: &[Case] = &[
         "Exists",
     ),
     ("filesystem.create", files!("tank/v/f"), "Usage"),
-    // What is not served is refused, not made.
+    // Properties that cannot be served are refused, and nothing is created.
     (
         "filesystem.create",
         files!("tank/g", r#""casesensitivity":"insensitive""#),
@@ -142,7 +142,7 @@ pub const FILESYSTEMS: &[Case] = &[
         r#"{"name":"tank","properties":{"sharenfs":"ro=192.0.2.0/24"}}"#,
         "changed",
     ),
-    // Shared by itself, and by what it inherits: neither goes by mistake.
+    // Shared by a local and by an inherited property: neither is destroyed by accident.
     (
         "filesystem.destroy",
         r#"{"name":"tank/f","recursive":false,"shared":false}"#,
@@ -265,7 +265,7 @@ pub const FILESYSTEMS: &[Case] = &[
         r#"{"to":"tank/deep/f@1"}"#,
         "NeedsConfirmation",
     ),
-    // Nor is one hidden that comes back.
+    // The same for a file that is created later.
     ("!remove file", "tank/deep/f file0", ""),
     ("filesystem.create", files!("tank/deep/f/file0"), "changed"),
     (
@@ -322,7 +322,7 @@ pub const FILESYSTEMS: &[Case] = &[
         r#"{"name":"tank/deep","recursive":true,"shared":false}"#,
         "changed",
     ),
-    // Nothing would be served that inherits what is not.
+    // A file system that inherits unsupported properties would not be served.
     (
         "filesystem.set",
         r#"{"name":"tank/c","properties":{"atime":"off","snapdir":"visible","xattr":"sa"}}"#,

@@ -1,5 +1,5 @@
-//! The requests, with what comes of each: `changed`, `already` so, `told`, or the kind of the refusal. A line that begins
-//! with `!` does something to the pool meanwhile.
+//! The requests, with their outcomes: `changed`, `already` so, `told`, or the kind of the refusal. A line that begins
+//! with `!` changes the pool between requests.
 
 mod clients;
 mod copies;
@@ -8,7 +8,7 @@ mod pools;
 mod rights;
 mod volumes;
 
-/// A verb, its arguments as JSON, what comes of it.
+/// A verb, its arguments as JSON, the outcome.
 pub type Case = (&'static str, &'static str, &'static str);
 
 /// Operations that nothing but a failing device can refuse.
@@ -47,7 +47,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("a_suspended_pool", pools::A_SUSPENDED_POOL),
 ];
 
-/// Makes a sparse volume of 16 MiB.
+/// Creates a sparse volume of 16 MiB.
 macro_rules! volume {
     ($name:literal) => {
         concat!(

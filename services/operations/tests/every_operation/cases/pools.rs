@@ -22,7 +22,7 @@ pub const THE_POOL: &[Case] = &[
         "Usage",
     ),
     ("pool.set", r#"{"properties":{"nonsense":"x"}}"#, "Usage"),
-    // Whoever owns the pool ends it.
+    // The owner of the pool must close it.
     ("pool.close", "{}", "Failed"),
     ("pool.export", "", "Failed"),
     ("pool.destroy", "{}", "Failed"),

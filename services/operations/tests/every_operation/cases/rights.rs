@@ -1,4 +1,5 @@
-//! What those may not change by the way who do the daily work: rights, durability, schedules and replication of what gets another place.
+//! Limits of the operator role for datasets that are moved: rights, durability, schedules and replication must not
+//! change as a side effect.
 
 use super::{Case, volume};
 
@@ -66,7 +67,7 @@ pub const RIGHTS: &[Case] = &[
         r#"{"from":"tank/plain","to":"tank/wide/plain","keep_rights":true}"#,
         "Denied",
     ),
-    // Clients would find the snapshots of one whose snapshots they must not find.
+    // Clients would see snapshots of a file system with hidden snapshots.
     (
         "filesystem.create",
         r#"{"name":"tank/closed","owner":0,"group":0,"mode":"0755","properties":{"snapdir":"disabled"},"parents":false,"exist_ok":false}"#,
@@ -82,7 +83,7 @@ pub const RIGHTS: &[Case] = &[
         r#"{"from":"tank/closed/fs","to":"tank/open","keep_rights":true}"#,
         "Denied",
     ),
-    // One that has a share of its own keeps it.
+    // A dataset with a local share retains it.
     (
         "filesystem.rename",
         r#"{"from":"tank/wide/off","to":"tank/plain/off","keep_rights":true}"#,
@@ -124,7 +125,7 @@ pub const RIGHTS: &[Case] = &[
         r#"{"from":"tank/none","to":"tank/other","keep_rights":true}"#,
         "NotFound",
     ),
-    // A clone that is shared would get the snapshots of what is not.
+    // A shared clone would expose the snapshots of an unshared file system.
     (
         "snapshot.clone",
         r#"{"from":"tank/secret@1","to":"tank/wide/copy","properties":{},"keep_rights":false}"#,

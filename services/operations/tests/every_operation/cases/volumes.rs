@@ -153,7 +153,7 @@ pub const VOLUMES: &[Case] = &[
         r#"{"name":"tank/dir","recursive":true,"shared":false}"#,
         "Busy",
     ),
-    // What holds volumes is no volume, and all below it would go.
+    // A parent of volumes is not a volume, and all its descendants would be destroyed.
     (
         "volume.destroy",
         r#"{"name":"tank/dir","recursive":true,"exported":true}"#,
