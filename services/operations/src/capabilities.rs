@@ -32,7 +32,7 @@ pub(crate) fn failure(missing: Unsupported) -> Failure {
     Failure::new(FailureKind::Unsupported, message).advise(capability.instead())
 }
 
-/// Refuses `request` if the pool's engine has not the capability that it requires.
+/// Refuses `request` if the pool's engine does not have the capability that it requires.
 pub(crate) fn refuse(pool: &dyn Pool, request: &Request) -> Result<(), Failure> {
     match demanded(request) {
         Some(capability) if !pool.has(capability) => Err(failure(pool.lacks(capability))),

@@ -108,7 +108,7 @@ fn has_entry(context: &Context<'_>, above: &str, entry: &str) -> Result<bool, Fa
 fn open(context: &Context<'_>, name: &str) -> Result<Option<Box<dyn OpenFileSystem>>, Failure> {
     use DatasetErrorKind as Kind;
     let dataset = DatasetRef::from_checked(name);
-    // An intent log that is not replayed yet blocks only reading, so it is no reason to refuse.
+    // A pending intent log prevents only a read-only open, so a writable open follows.
     let Ok(files) = context.pool.files() else {
         return Ok(None);
     };

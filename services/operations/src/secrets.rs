@@ -136,7 +136,7 @@ fn unreadable(
         tell(Direction::Initiator, chap, &harm, "set");
     }
     if let Some(chap) = &users.mutual {
-        let harm = "Initiators that require mutual authentication are refused";
+        let harm = "Mutual authentication fails for all initiators";
         tell(Direction::Target, chap, harm, "mutual");
     }
     found

@@ -345,8 +345,8 @@ pub fn is_remembered(request: &Request) -> bool {
 }
 
 /// Returns the pools without a server that might be on this host: the known pools, and those with a killed server. If
-/// no pool is served, also those found in the configured or default device directories. If some are, no disk is read,
-/// because status must be available while disks hang.
+/// no pool is served, and device directories are configured or no pool is known, the pools found by their labels
+/// replace the known ones. If some pool is served, no disk is read, because status must be available while disks hang.
 pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>, Failure> {
     let known = places::known_pools(common);
     let is_told_where = !common.search().is_empty();

@@ -112,7 +112,7 @@ const X32: libc::c_long = 1 << 30;
 /// Numbers of calls that only the x32 ABI has, such as its own `ptrace`.
 #[cfg(target_arch = "x86_64")]
 const ONLY_X32: std::ops::RangeInclusive<libc::c_long> = 512..=547;
-/// System calls of this host's architecture only: I/O ports, and the creation of device files.
+/// System calls of this architecture only, such as for I/O ports, and the creation of device files.
 #[cfg(target_arch = "x86_64")]
 const NEVER_HERE: [libc::c_long; 5] = [
     libc::SYS_iopl,

@@ -46,7 +46,7 @@ impl std::fmt::Display for Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertySource {
-    /// A native number of ZFS.
+    /// A number that ZFS maintains itself.
     Native,
     /// Not set: the default of ZFS.
     Default,

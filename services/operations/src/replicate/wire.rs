@@ -32,7 +32,7 @@ pub enum FromSender {
     },
     /// A stream follows this frame at once. It contains its own end mark.
     Stream(Offer),
-    /// The volumes of this run. Only for a receiver whose [`Present::takes_lists`] is true.
+    /// The volumes of this run. Only for a receiver with [`Present::takes_lists`].
     List(List),
 }
 
