@@ -9,15 +9,15 @@ use serde::Serialize;
 
 use super::ALL;
 
-/// What was measured for a row, in megabytes (10^6 bytes) for each second of processor time. None:
-/// it does not offer that.
+/// The speed of a row, in megabytes (10^6 bytes) for each second of processor time. `None`: the
+/// cipher is not offered.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     /// Such as `aes-256-gcm`.
     pub cipher: String,
     /// `encrypt` or `decrypt`.
     pub direction: &'static str,
-    /// What volumes are encrypted with; megabytes for each second of processor time, like the others.
+    /// The cipher of volumes; megabytes for each second of processor time, as in the other rows.
     pub engine_mb_per_s: Option<f64>,
     /// The code that OpenZFS brings.
     pub openzfs_mb_per_s: Option<f64>,
@@ -25,10 +25,10 @@ pub struct Measured {
     pub openssl_mb_per_s: Option<f64>,
 }
 
-/// The whole answer.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What is encrypted at a time.
+    /// Bytes that are encrypted at a time.
     pub block_bytes: usize,
     /// How long each cipher ran.
     pub seconds: f64,
@@ -36,11 +36,11 @@ pub struct Report {
     pub processor: usize,
     /// The version of OpenSSL.
     pub openssl: String,
-    /// Answers of standards that were checked first.
+    /// Test vectors of standards that were checked first.
     pub known_answers: usize,
-    /// What was measured.
+    /// The measured speeds.
     pub rows: Vec<Measured>,
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub notes: Vec<&'static str>,
 }
 
@@ -84,7 +84,7 @@ pub fn run(BenchCommand::Crypto(args): &BenchCommand, out: Printer) -> Result<()
     let tools = tools.ok_or_else(|| {
         Failure::new(
             FailureKind::Unsupported,
-            "no engine of this program has ciphers",
+            "no engine of this binary has ciphers",
         )
     })?;
     let report = tools.measure_ciphers(time, args.block_size as usize)?;

@@ -1,7 +1,7 @@
-//! The engines that keep the data of this program's pools. Only the directory of an engine names its library: everything else
-//! sees the crate `engine`, and an engine that can be started as [`Registered`].
+//! The storage engines of this binary. Only an engine's own directory depends on its library. All other code uses the
+//! crate `engine`, and starts an engine as [`Registered`].
 //!
-//! `docs/engines.md` tells how to add one.
+//! `docs/engines.md` is the guide for adding one.
 
 pub mod bench;
 
@@ -30,7 +30,7 @@ registered! { zfs }
 /// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than the patience of an initiator.
 const DEVICE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
 
-/// An engine that this program can start.
+/// An engine that this binary can start.
 pub trait Registered: Sync {
     /// Its name: that of [`Pool::engine_name`](engine::Pool::engine_name).
     fn name(&self) -> &'static str;
@@ -49,7 +49,7 @@ pub trait Registered: Sync {
     ///
     /// # Errors
     ///
-    /// A place that was named cannot be read.
+    /// A named path cannot be read.
     fn discover(&self, search: Search<'_>) -> Result<Vec<Candidate>, DiscoverError>;
 
     /// Parses a resume token.
@@ -62,13 +62,13 @@ pub trait Registered: Sync {
     /// A pool that it opened is served: the slow part of the start is over.
     fn is_serving(&self) {}
 
-    /// What it has beyond that, if it keeps pools on devices of this host.
+    /// The tools of an engine for pools on devices of this host, if it has them.
     fn tools(&self) -> Option<&dyn Tools> {
         None
     }
 }
 
-/// Tools of an engine that keeps pools on devices of this host.
+/// Tools of an engine for pools on devices of this host.
 pub trait Tools {
     /// Features of pools that its library supports.
     fn features(&self) -> Vec<&'static str>;
@@ -80,18 +80,19 @@ pub trait Tools {
     /// device or cannot be opened.
     fn knows_reservations(&self, path: &Path) -> Option<bool>;
 
-    /// Whether the device at `path`, which failed, reads and writes again what marks it as the device of that number of the pool.
+    /// Whether the device at `path`, which failed, again reads and writes the label that identifies it as the device of
+    /// that number of the pool.
     ///
     /// # Errors
     ///
     /// In words, why not.
     fn probe(&self, path: &Path, pool_guid: u64, guid: u64) -> Result<(), String>;
 
-    /// Checks its ciphers against known answers, then measures each for `time`, with `block_bytes` at a time.
+    /// Checks its ciphers against known test vectors, then measures each for `time`, with `block_bytes` at a time.
     ///
     /// # Errors
     ///
-    /// An answer is wrong, or OpenSSL does not run.
+    /// A test vector failed, or OpenSSL does not run.
     fn measure_ciphers(&self, time: Duration, block_bytes: usize)
     -> Result<bench::Report, Failure>;
 }
@@ -106,9 +107,9 @@ pub struct Options<'a> {
     pub dirty_bytes_max: Option<ByteCount>,
     /// Seconds after which written data is committed at the latest.
     pub commit_interval_s: Option<u32>,
-    /// How long the owner of a pool with `multihost=on` may fail to write a sign of life before it gives the pool up.
+    /// How long the owner of a pool with `multihost=on` may fail to write its heartbeat before it abandons the pool.
     pub multihost_silence: Option<Duration>,
-    /// An I/O of a device that takes longer has failed.
+    /// The time-out of an I/O of a device.
     pub device_timeout: Duration,
     /// It serves one command, and needs little memory.
     pub is_brief: bool,
@@ -118,7 +119,7 @@ pub struct Options<'a> {
     pub legs: Option<Box<dyn Fn(&mut dyn Any) + 'a>>,
 }
 
-/// A file that says which devices fail, and how.
+/// A file that lists failing devices, and their faults.
 pub enum Faults {
     /// As it is now, for a command.
     Once(PathBuf),
@@ -148,15 +149,15 @@ impl Options<'_> {
 pub enum Search<'a> {
     /// At these places: directories (not their subdirectories), files and block devices.
     Places(&'a [PathBuf]),
-    /// The same, and where what is found there says that the rest of a pool is. Of several devices that say that they are the same,
-    /// those `chosen` are used.
+    /// The same, and at the paths of further devices in the labels found there. If several devices have the same
+    /// identity, `chosen` selects the ones to use.
     Everywhere {
         /// The places.
         places: &'a [PathBuf],
         /// Devices that a person chose.
         chosen: &'a [PathBuf],
     },
-    /// On these devices: the pool has no others, whatever they say.
+    /// On these devices: the pool has no further ones, regardless of its labels.
     Alone(&'a [PathBuf]),
 }
 

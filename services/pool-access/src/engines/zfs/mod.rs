@@ -96,7 +96,7 @@ impl Tools for OpenZfs {
     }
 }
 
-/// The options as the library takes them.
+/// The options in the form of the library.
 fn own_options(options: Options<'_>) -> Result<EngineOptions, Failure> {
     let mut own = EngineOptions::new(options.host_id);
     if options.is_brief {
