@@ -61,7 +61,7 @@ export async function replacesDiskGuided({ browser, head }) {
   await assertFits(page, "the guided replacement of a disk");
   await send(page, "Replace it");
   const card = page.getByRole("region", { name: "Replacement of a disk" });
-  await card.getByText(`${fresh} is in its place and holds everything`).waitFor();
+  await card.getByText(`${fresh} has replaced it and holds all data`).waitFor();
   await card.getByText("done", { exact: true }).waitFor();
   const members = page.getByRole("list", { name: "Members of mirror-0" });
   await members.getByTitle(old, { exact: true }).waitFor({ state: "detached" });

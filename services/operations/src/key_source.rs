@@ -55,7 +55,7 @@ pub enum SourceError {
     },
 }
 
-/// Returns the key at that location. Blocks up to [`PROGRAM_TIME_MAX`].
+/// Returns the key at that location. Blocks up to `PROGRAM_TIME_MAX`.
 pub fn fetch(location: &KeyLocation) -> Result<KeyMaterial, SourceError> {
     match location {
         KeyLocation::Prompt => Err(SourceError::Prompt),

@@ -56,7 +56,7 @@ pub fn tell_wait(pool: &mut PoolStatus) {
         _ if pool.suspended => {}
         _ => {
             pool.health = "WAITING".to_owned();
-            let what = "see which device does not respond, and take it out of use if this lasts";
+            let what = "see which device does not answer, and take it out of use if this lasts";
             let step = Advice::new(Severity::Error, what, wait.to_string());
             let step = step.by(format!("bulkhead pool status {}", pool.name));
             pool.advice.insert(0, step);

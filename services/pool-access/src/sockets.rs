@@ -106,7 +106,7 @@ fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
 /// Returns the advice for a hung server.
 fn standstill(pool: &PoolName) -> String {
     format!(
-        "a server that hangs can be killed (-9): acknowledged writes are safe, and \
+        "a server that hangs may be killed (-9): acknowledged writes are safe, and \
          `bulkhead pool-server {pool}` or its service manager starts it again"
     )
 }

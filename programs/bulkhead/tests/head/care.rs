@@ -313,7 +313,7 @@ fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{told}");
     assert!(
-        told.contains("stands still") && told.contains("pool online tank"),
+        told.contains("is stalled") && told.contains("pool online tank"),
         "{told}"
     );
     std::fs::write(&faults, "").expect("written");

@@ -109,7 +109,7 @@ fn what_is_refused_makes_nothing() {
         (
             "-r tank/db@x tank/db/a@y",
             2,
-            "one moment makes one snapshot",
+            "a transaction group can hold one snapshot",
         ),
         ("-r tank", 2, "POOL/NAME@SNAPSHOT"),
     ] {

@@ -54,7 +54,7 @@ fn what_does_not_fit_is_refused(near: &Head, far: &Head, whole: &[u8], changes: 
     far.refused(receive, b"not a stream at all", 1, "cut off");
     far.refused(receive, &[7; 4096], 2, "no ZFS send stream");
     far.refused("snapshot receive tank/v", changes, 5, "exported");
-    far.refused("snapshot receive tank/other", changes, 4, "builds on");
+    far.refused("snapshot receive tank/other", changes, 4, "based on");
     far.refused("snapshot receive tank/no/other", whole, 3, "parent");
     let cut = &whole[..whole.len() / 2];
     far.refused("snapshot receive tank/cut", cut, 1, "cut off");

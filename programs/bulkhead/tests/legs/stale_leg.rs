@@ -78,7 +78,7 @@ fn a_server_waits_for_a_device_that_comes_late_and_serves_what_is_on_it() {
     command.stdout(Stdio::null()).stderr(log);
     let child = command.spawn().expect("the server starts");
     let server = crate::common::ServerProcess { child };
-    eventually("it waits", || machine.log().contains("waits for devices"));
+    eventually("it waits", || machine.log().contains("waiting for devices"));
     bring_back(&machine, "b");
     eventually("it serves", || machine.log().contains("listening"));
     assert_eq!(server.stop(), 0);
