@@ -53,7 +53,7 @@ impl Context<'_> {
     }
 }
 
-/// File systems above a dataset that were made for it. They are destroyed again unless they are kept.
+/// Parent file systems that were created for a dataset. They are destroyed on drop unless [`Parents::keep`] is called.
 pub struct Parents<'a> {
     context: &'a Context<'a>,
     /// The highest first.
@@ -111,7 +111,7 @@ impl<'c> Context<'c> {
     }
 }
 
-/// Which datasets have contents to keep, of all that are at and below one.
+/// Selects the datasets with contents among all that are at and below one.
 pub struct Contents<'a> {
     above_volumes: BTreeSet<&'a str>,
 }

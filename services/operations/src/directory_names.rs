@@ -42,7 +42,7 @@ pub fn refuse_taken(context: &Context<'_>, name: &VolumeName) -> Result<(), Fail
     Ok(())
 }
 
-/// Refuses to take a file system back to a snapshot in which a file or directory has the name of a file system that is below it now. A
+/// Refuses a rollback of a file system to a snapshot in which an entry has the name of a present child file system. A
 /// snapshot that cannot be opened is not checked, as above.
 pub fn refuse_hidden(context: &Context<'_>, to: &SnapshotName) -> Result<(), Failure> {
     let above = to.volume();
@@ -104,7 +104,7 @@ fn has_entry(context: &Context<'_>, above: &str, entry: &str) -> Result<bool, Fa
     found
 }
 
-/// Opens a file system to look into it; nothing where that is impossible.
+/// Opens a file system to read its root directory; none if that is not possible.
 fn open(context: &Context<'_>, name: &str) -> Result<Option<Box<dyn OpenFileSystem>>, Failure> {
     use DatasetErrorKind as Kind;
     let dataset = DatasetRef::from_checked(name);

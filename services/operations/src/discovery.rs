@@ -94,7 +94,7 @@ fn opening(pool: &str) -> String {
     format!("everybody could ask for the targets of {pool} without a secret")
 }
 
-/// Everybody may ask again, also where the document cannot be read.
+/// Permits discovery for everybody again, even if the document cannot be read.
 fn clear(documents: &dyn Documents, no_secret: bool) -> Result<Answer, Failure> {
     let message = "no secret is required";
     let root = documents.root();

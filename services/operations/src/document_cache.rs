@@ -56,20 +56,20 @@ fn guid(pool: &dyn Pool) -> Result<u64, Failure> {
 #[derive(Default)]
 pub struct DocumentCache {
     state: Mutex<State>,
-    /// The keys of the secrets among them; none where no document with secrets is looked at.
+    /// The keys of the secrets in them; none if no document with secrets is read.
     seals: Option<Seals>,
 }
 
 #[derive(Default)]
 struct State {
-    /// As they were read; `None` if all of them have to be read.
+    /// The cached documents; `None` if all of them must be read.
     all: Option<Arc<All>>,
     /// Datasets that were changed since.
     stale: BTreeSet<String>,
 }
 
 impl DocumentCache {
-    /// Nothing is known yet. Secrets are sealed with these keys.
+    /// Creates an empty cache. Secrets are sealed with these keys.
     pub fn with_seals(seals: Seals) -> Self {
         Self {
             state: Mutex::default(),
@@ -83,7 +83,7 @@ impl DocumentCache {
         seals.map_or(Ok(Ring::none()), |seals| seals.ring(|| guid(pool)))
     }
 
-    /// The same, with one that seals.
+    /// The same, with sealing keys.
     pub fn ring_to_seal(&self, pool: &dyn Pool) -> Result<Ring, Failure> {
         let seals = self.seals.as_ref();
         seals.map_or(Ok(Ring::none()), |seals| seals.ring_to_seal(|| guid(pool)))

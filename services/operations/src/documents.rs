@@ -93,7 +93,7 @@ fn facts(dataset: &str, own: &Own) -> Option<VolumeFacts> {
 /// New values of user properties; `None` removes one.
 pub type Edits = Vec<(String, Option<String>)>;
 
-/// Where export documents are kept.
+/// Access to the stored export documents.
 pub trait Documents {
     /// Name of the root dataset.
     fn root(&self) -> String;
@@ -103,7 +103,7 @@ pub trait Documents {
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure>;
     /// The keys that open the secrets in them.
     fn ring(&self) -> Result<Ring, Failure>;
-    /// The same, with one that seals.
+    /// The same, with sealing keys.
     fn ring_to_seal(&self) -> Result<Ring, Failure>;
     /// Changes user properties of some datasets, all at once or none; durable on return.
     fn edit_all(&self, edits: Vec<(String, Edits)>) -> Result<(), Failure>;
@@ -165,7 +165,7 @@ pub fn export_document(facts: &VolumeFacts) -> Result<VolumeDocument, Failure> {
     }
 }
 
-/// The edits that make `document` the volume's, with an identity if it has none.
+/// Returns the edits that store `document` for the volume, with a new identity if it has none.
 pub fn export_edits(facts: &VolumeFacts, document: &VolumeDocument) -> Result<Edits, Failure> {
     let value = match document.is_empty() {
         true => None,

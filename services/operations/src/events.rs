@@ -11,7 +11,7 @@ use units::ByteCount;
 use super::failures;
 use crate::needs;
 
-/// Events that are kept at hand.
+/// Maximum number of cached events.
 pub const EVENTS_MAX: usize = 500;
 /// How much of the history's end is searched for events, in bytes.
 const TAIL_BYTES_MAX: usize = 1 << 20;
@@ -25,9 +25,9 @@ pub struct News {
     pub kind: &'static str,
     /// The device it is about.
     pub device: Option<String>,
-    /// A sentence.
+    /// The message.
     pub message: String,
-    /// Whether a person should look.
+    /// Whether an administrator must act.
     pub is_bad: bool,
 }
 

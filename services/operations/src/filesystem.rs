@@ -185,7 +185,7 @@ fn refuse_inherited(context: &Context<'_>, create: &Create) -> Result<(), Failur
     let mut above = create.name.as_str();
     while let Some((parent, _)) = above.rsplit_once('/') {
         above = parent;
-        // Parents that are to be made inherit it, too.
+        // New parents inherit it too.
         let Ok(found) = context
             .pool
             .dataset_properties((&Dataset::parse(parent)?).into())
@@ -457,7 +457,7 @@ pub fn refuse_change_under_clients(
     )))
 }
 
-/// The snapshot that a check reads, and destroys in the end. One that was left by a check that was killed goes first.
+/// Creates the snapshot for a check and destroys it afterwards. A snapshot that a killed check left is destroyed first.
 fn checked_snapshot(context: &Context<'_>, name: &VolumeName) -> Result<SnapshotName, Failure> {
     let snapshot: SnapshotName = format!("{name}@{CHECKED_TAG}")
         .parse()

@@ -85,7 +85,7 @@ fn is_shown(context: &Context<'_>, of: &VolumeName, target: &IscsiName) -> Resul
     Ok(document.iscsi.iter().any(|map| map.target == *target))
 }
 
-/// Refuses to take `what` away while `look` finds users of it, in words.
+/// Refuses to remove `what` while `look` finds users of it. `look` returns their descriptions.
 pub fn unused(what: &str, look: impl Fn() -> Vec<String>) -> Result<(), Failure> {
     let deadline = Instant::now() + GOING_WAIT;
     loop {

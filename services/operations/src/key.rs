@@ -71,7 +71,7 @@ pub fn own_property(desired: &KeySettings) -> Option<(String, String)> {
     }
 }
 
-/// Where the key of an encryption root is kept, in the order in which it is looked for.
+/// Returns the key locations of an encryption root, in search order.
 pub fn locations(all: &All, root: &KeyInfo) -> Result<Vec<KeyLocation>, Failure> {
     let mut found = Vec::new();
     match root.location.parse() {

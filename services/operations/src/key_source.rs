@@ -1,4 +1,4 @@
-//! Reads keys where they are kept: in files, and from programs that print them.
+//! Reads keys from files and from the output of key programs.
 //!
 //! Reads keys from prompts, files and key programs. The pool names the program that prints its key,
 //! so a foreign pool could name any binary. Therefore only binaries of one directory, owned by the
@@ -97,7 +97,7 @@ fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<KeyMaterial, String> {
 fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
     let read = || -> std::io::Result<_> {
         let no_file = || std::io::Error::other("it is no ordinary file");
-        // Looked at first: to open some devices is an act, such as a watchdog.
+        // Checked first, because opening some devices has an effect, such as a watchdog.
         if !std::fs::metadata(path)?.is_file() {
             return Err(no_file());
         }

@@ -55,7 +55,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::DiscardLeg(_)
         | PoolRequest::SetWitness(_)
         | PoolRequest::AddHead(_) => Ok(()),
-        // Change no device. A new request has to be decided here.
+        // These change no device. A new request must be classified here.
         PoolRequest::Export
         | PoolRequest::Close(_)
         | PoolRequest::Destroy(_)

@@ -138,7 +138,7 @@ pub trait ServerHooks {
         Err(Failure::new(FailureKind::Unavailable, message)
             .advise("RUST_LOG sets the log level of a command, or of a server at its start"))
     }
-    /// Legs that failed so often that they are not tried again for now.
+    /// Legs with so many failures that they are not retried for now.
     fn held_legs(&self) -> Vec<String> {
         Vec::new()
     }

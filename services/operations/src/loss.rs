@@ -86,7 +86,7 @@ impl Loss {
         self.names.len()
     }
 
-    /// Those that are gone now.
+    /// The destroyed ones.
     pub fn gone(&self, context: &Context<'_>) -> Vec<String> {
         let root = context.pool.name();
         let Ok(all) = context.pool.datasets(root.into(), Snapshots::Include) else {

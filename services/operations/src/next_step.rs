@@ -142,7 +142,7 @@ fn is_lost(device: &DeviceView) -> bool {
     matches!(device.state.as_str(), "FAULTED" | "UNAVAIL" | "REMOVED")
 }
 
-/// A scan that is under way comes first: most advice is better after it.
+/// An active scan has priority, because most advice is better after it.
 fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
     let (name, scan) = (&pool.name, pool.scan.as_ref()?);
     let is_lost = leaves

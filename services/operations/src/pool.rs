@@ -105,7 +105,7 @@ pub fn of_state(request: &PoolRequest) -> Option<fn(PoolState) -> Answer> {
     }
 }
 
-/// Performs one request; the caller has performed those that end the pool.
+/// Performs one request. The caller itself performs those that close the pool.
 pub fn perform(
     context: &Context<'_>,
     request: PoolRequest,
@@ -339,7 +339,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A device that was refused for its label may be taken nevertheless.
+/// A device that was refused for its label can be used with an explicit flag.
 fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
     result.map_err(|error| match error.kind {
         PoolErrorKind::DeviceInPool { .. }

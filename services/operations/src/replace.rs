@@ -25,9 +25,9 @@ const ERRORS_MAX: u64 = 50;
 
 /// The options of the request.
 pub struct ReplaceOptions {
-    /// The device to replace; none for the one that is bad.
+    /// The device to replace; none selects the failed one.
     pub device: Option<PathBuf>,
-    /// Its successor; none for one that fits.
+    /// Its replacement; none selects a suitable disk.
     pub with: Option<PathBuf>,
     /// Also if that carries the label of a pool that is not in use.
     pub overwrite: bool,
@@ -130,7 +130,7 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
             .is_some_and(|scan| scan.state == ScanState::Running);
         match under_way(&pool) {
             None if !is_running => return Ok(()),
-            // It may just be coming, or going with the old disk.
+            // It might just have been inserted, or be removed with the old disk.
             Some(new) if !is_running && !is_filled(&pool, &new) => idle += 1,
             _ => idle = 0,
         }
@@ -147,7 +147,7 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
     }
 }
 
-/// Whether a new disk is one that data goes to.
+/// Returns whether a new disk receives data.
 fn is_filled(pool: &PoolStatus, new: &str) -> bool {
     let device = pool.find(new);
     device.is_some_and(|device| device.state == DeviceState::Online)
@@ -174,7 +174,7 @@ fn member_paths(pool: &PoolStatus) -> Vec<PathBuf> {
     leaves.map(|leaf| PathBuf::from(&leaf.name)).collect()
 }
 
-/// The new device of a replacement that is under way.
+/// Returns the new device of an active replacement.
 fn under_way(pool: &PoolStatus) -> Option<String> {
     fn find(device: &DeviceStatus) -> Option<String> {
         match (device.kind.as_str(), device.children.last()) {

@@ -18,7 +18,7 @@ const MARK_PREFIX: &str = "bulkhead:rescue:";
 #[derive(Serialize, Deserialize)]
 struct Mark {
     version: u32,
-    /// The clone; nothing else of that name is ever removed.
+    /// The clone; no other dataset of that name is ever removed.
     clone: VolumeName,
     /// The snapshot it was created from.
     snapshot: SnapshotName,

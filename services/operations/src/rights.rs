@@ -15,7 +15,7 @@ use units::{SnapshotName, VolumeName};
 use super::documents::{All, Documents as _};
 use super::{Context, failures, filesystem, replicate};
 
-/// Refuses a request that names a property of ours: those have commands of their own, which keep them consistent.
+/// Refuses a request with a Bulkhead property: those are set by their own commands, which keep them consistent.
 pub fn refuse_own(request: &Request) -> Result<(), Failure> {
     let Some(changed) = request.operation().properties() else {
         return Ok(());

@@ -122,7 +122,7 @@ fn files(
         let _closed = context.close(&name);
         take_back(context, to, newer)
     };
-    // Whatever came of it is served again.
+    // In any outcome it is served again.
     let served = context.hooks.exports_changed();
     let pause = closed.elapsed();
     done.and(served)?;

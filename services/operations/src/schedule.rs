@@ -130,8 +130,8 @@ fn name_at(volume: &str, now_s: u64, label: &str) -> Result<SnapshotName, units:
     format!("{volume}@{NAME_PREFIX}{}-{label}", compact_utc(now_s)).parse()
 }
 
-/// Refuses rules that could take no snapshot of anything that they cover now, because the names leave no room for theirs. Of those
-/// of which only some have none, a sentence.
+/// Refuses rules that cannot create a snapshot of any dataset that they cover now, because the names are too long. If
+/// that applies to some datasets only, returns a warning.
 fn without_room(
     context: &Context<'_>,
     all: &All,
@@ -224,14 +224,14 @@ fn ancestry(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(name), |name| Some(name.rsplit_once('/')?.0))
 }
 
-/// When a snapshot of a rule of this kind was taken, if it is one by its name.
+/// Returns the time of a rule's snapshot of this kind, if its name has that form.
 fn moment_of(name: &str) -> Option<(u64, &str)> {
     let (_, tag) = name.split_once('@')?;
     let (moment, label) = tag.strip_prefix(NAME_PREFIX)?.split_once('-')?;
     Some((from_compact_utc(moment)?, label))
 }
 
-/// A snapshot that has the name of one that a schedule made.
+/// A snapshot with the name of a scheduled one.
 struct Made<'a> {
     info: &'a DatasetInfo,
     at_s: u64,
@@ -302,7 +302,7 @@ pub struct Memory {
 pub struct Outcome {
     /// Events to report.
     pub news: Vec<News>,
-    /// Snapshots that were taken.
+    /// Number of created snapshots.
     pub taken: usize,
     /// Snapshots that were removed.
     pub removed: usize,
@@ -347,7 +347,7 @@ pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Out
     })
 }
 
-/// The snapshots to take, and why some cannot be.
+/// The snapshots to create, and the reasons why some cannot be created.
 fn wanted(
     context: &Context<'_>,
     memory: &mut Memory,
@@ -491,7 +491,8 @@ fn take_together(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Fa
     taken.map_err(failures::dataset)
 }
 
-/// By their names, the snapshots that are more than their rules keep, besides those just taken.
+/// Returns the snapshots beyond the retention of their rules, by their names, apart from the new
+/// ones.
 fn excess(
     schedules: &[Schedule],
     made: &BTreeMap<&str, Vec<Made<'_>>>,

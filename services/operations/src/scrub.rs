@@ -197,7 +197,7 @@ pub fn schedule_view(pool: &dyn Pool) -> Option<ScrubScheduleView> {
     })
 }
 
-/// When the next scrub is due.
+/// The next due time of a scrub.
 pub fn next_moment(all: &All, root: &str, now_s: u64) -> Option<u64> {
     document(all, root).map(|document| document.when.next(now_s))
 }

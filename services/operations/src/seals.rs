@@ -78,8 +78,8 @@ pub struct KeyFiles {
     folder: PathBuf,
 }
 
-/// Keys of one pool's secrets, derived from those in the files. They seal and open secrets of that pool, and nothing else: the keys
-/// in the files do not follow from them.
+/// Keys for one pool's secrets, derived from the key files. They seal and open secrets of that pool only, and do not
+/// reveal the keys in the files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PoolKeys {
     /// The first one seals.
@@ -288,7 +288,7 @@ impl KeyFiles {
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| !name.starts_with('.') && name != OWN_KEY)
             .collect();
-        // Of keys that the cluster had, the latest first: their names have the time.
+        // Former keys of the cluster, the latest first: their names contain the time.
         names.sort_by(|one, other| other.cmp(one));
         if names.len() > OTHER_KEYS_MAX {
             tracing::warn!(
@@ -747,7 +747,7 @@ mod tests {
         leave();
         let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
         assert_eq!(machine.key_files(), [OWN_KEY]);
-        // The crash came after the key had its name.
+        // The crash occurred after the rename of the key.
         leave();
         assert!(machine.ring(1).is_current(&sealed));
         assert_eq!(machine.key_files(), [OWN_KEY]);

@@ -42,7 +42,7 @@ impl Secrets {
         })
     }
 
-    /// Whether the secret of `chap` is this one. One that cannot be opened is another.
+    /// Returns whether `chap` has this secret. A secret that cannot be opened is different.
     pub fn is(&self, direction: Direction, chap: &ChapUser, secret: &Secret) -> bool {
         open(&self.ring, &self.property, direction, chap).is_ok_and(|known| known == *secret)
     }

@@ -60,7 +60,7 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
     ))
 }
 
-/// The sentence for a pool that is to be opened without the record of its legs. `file`: their configuration.
+/// Returns the refusal for a pool that would be opened without its leg record. `file`: the leg configuration.
 pub fn has_record(pool: &str, number: u64, file: &Path) -> Failure {
     let message = format!(
         "pool {pool} has legs on several heads, and only their record (number {number}) determines which of them hold \

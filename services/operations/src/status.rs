@@ -130,7 +130,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
 
 /// The places that are damaged, without repetitions, with the snapshots that are whole.
 fn damaged(pool: &dyn Pool, status: &engine::pool::PoolStatus) -> Vec<DamageView> {
-    // A look at a suspended pool would wait for its devices.
+    // A query of a suspended pool would block on its devices.
     if status.damaged == 0 || status.suspended.is_some() {
         return Vec::new();
     }

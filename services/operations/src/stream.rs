@@ -1,5 +1,5 @@
-//! A stream that comes through a descriptor: read or written with a look, in between, at whether
-//! anybody still wants it, and with reports of how far it is.
+//! A stream through a descriptor. Between reads or writes it checks whether the requester is still
+//! connected, and reports progress.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use control::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Longest wait before another look at whether to stop.
+/// Maximum interval between two checks whether to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,14 +20,15 @@ pub struct Meter<'a> {
     total: Option<u64>,
     began: Instant,
     reported: Instant,
-    /// Bytes so far, in this process.
+    /// Bytes transferred by this process.
     pub bytes: u64,
-    /// Bytes that had arrived before an interruption.
+    /// Bytes transferred before an interruption.
     before: u64,
 }
 
 impl<'a> Meter<'a> {
-    /// A stream of about `total` bytes, if that is known, of which `before` went earlier.
+    /// Creates the meter of a stream of about `total` bytes, if known, of which `before` were
+    /// transferred earlier.
     pub fn new(report: &'a mut dyn FnMut(&str), total: Option<u64>, before: u64) -> Self {
         let now = Instant::now();
         Self {
@@ -40,7 +41,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// How long it has taken.
+    /// Returns the duration.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
@@ -141,7 +142,7 @@ impl Read for Stream<'_> {
 
 impl Write for Stream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // More could make a pipe wait for longer than until the next look.
+        // More could block in a pipe beyond the next check.
         const ATOMIC_BYTES: usize = 64 << 10;
         self.wait(PollFlags::OUT)?;
         let count = self.file.write(&bytes[..bytes.len().min(ATOMIC_BYTES)])?;

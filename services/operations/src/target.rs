@@ -231,7 +231,7 @@ fn are(maps: &[String]) -> String {
 /// Returns the edits that remove the target and its maps, and the mapped volumes.
 fn target_removal(documents: &dyn Documents, name: &IscsiName) -> Result<Removal, Failure> {
     let all = documents.all()?;
-    // One that cannot be read can still be destroyed.
+    // An unreadable target can still be destroyed.
     if target_document(&documents.root(), &all, name).is_ok_and(|found| found.is_none()) {
         return Err(no_target(name));
     }
@@ -700,7 +700,7 @@ mod tests {
         assert!(rule.is_empty());
     }
 
-    /// Lists are not looked at where everyone is let in.
+    /// Lists have no effect if everyone is admitted.
     #[test]
     fn naming_some_where_everyone_is_let_in_is_refused_or_means_only_these() {
         let some = Who {

@@ -14,7 +14,7 @@ use crate::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk};
 /// Bytes at the start of a disk that are checked for the signatures of partition tables, file
 /// systems and labels.
 const LOOK_BYTES: usize = 256 << 10;
-/// Most disks that are looked at.
+/// Maximum number of disks that are examined.
 const DISKS_MAX: usize = 1024;
 
 /// A disk that nothing uses.
@@ -134,7 +134,7 @@ fn is_blank(node: &Path) -> Option<bool> {
     Some(begin.iter().all(|byte| *byte == 0))
 }
 
-/// The path under `/dev/disk/by-id`, which stays when disks are put elsewhere.
+/// The path under `/dev/disk/by-id`, which does not change when disks are moved to other slots.
 fn lasting_path(node: &Path) -> Option<PathBuf> {
     let links = std::fs::read_dir("/dev/disk/by-id").ok()?.flatten();
     let mut links: Vec<PathBuf> = links

@@ -268,7 +268,7 @@ pub fn refuse_no_sizes(properties: &Properties) -> Result<(), Failure> {
     Ok(())
 }
 
-/// No bound, where a size is meant.
+/// No limit, in a property of type size.
 const NO_SIZE: &str = "none";
 
 /// Sizes may be written as people write them.
@@ -431,7 +431,7 @@ fn resize(
     Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
 }
 
-/// Space is set aside before a volume grows, so that one that may not grow is as it was.
+/// Space is reserved before a volume grows, so that a refused one is unchanged.
 fn resize_checked(
     context: &Context<'_>,
     name: &VolumeName,
@@ -471,7 +471,7 @@ pub fn reserve_as(context: &Context<'_>, name: &VolumeName, before: &DatasetInfo
     }
 }
 
-/// Too much is set aside for a volume that has become smaller if this fails, and nothing else is wrong.
+/// If this fails, the shrunk volume has a reservation that is too large, and no other effect.
 pub fn give_back(name: &VolumeName, adjusted: Result<(), engine::dataset::DatasetError>) {
     if let Err(error) = adjusted {
         tracing::warn!(volume = %name, %error, "more is set aside than it needs");
@@ -504,7 +504,7 @@ fn destroy_volume(context: &Context<'_>, request: &Destroy) -> Result<Answer, Fa
     destroy::<Destroy>(context, &what, request.preview)
 }
 
-/// A dataset that is to be destroyed.
+/// A dataset to destroy.
 pub struct Destroyed<'a> {
     /// Which.
     pub name: &'a VolumeName,
@@ -731,7 +731,7 @@ pub fn properties(
 pub fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
     rights::refuse_own_names(names.iter().map(String::as_str))?;
     let mut all = properties(context, &Dataset::parse(name)?)?;
-    // Anybody may set such a property, so that it is not unknown: it is absent.
+    // Any user property can be set, so it is not unknown, but absent.
     for own in names.iter().filter(|name| name.contains(':')) {
         all.entry(own.clone()).or_insert_with(|| Property {
             value: "-".to_owned(),

@@ -46,7 +46,7 @@ pub fn ask(
     ask_with(common, &named(common, pool)?, request, None, progress)
 }
 
-/// The pool that is meant.
+/// The addressed pool.
 pub fn named(common: &Common, pool: &PoolSelector) -> Result<PoolName, Failure> {
     match pool {
         PoolSelector::Pool(pool) => Ok(pool.clone()),
@@ -130,7 +130,7 @@ fn is_about_a_server(request: &Request) -> bool {
     matches!(request, Request::Portal(_) | Request::Server(_))
 }
 
-/// A device that is no part of the pool any more if the request succeeds, at once or later.
+/// Returns a device that is no longer part of the pool once the request succeeds, at once or later.
 fn old_device(request: &Request) -> Option<PathBuf> {
     request.operation().leaving_device()
 }
@@ -140,7 +140,7 @@ fn old_device(request: &Request) -> Option<PathBuf> {
 fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
     let status = Request::Pool(PoolRequest::Status);
     let Ok(Answer::Pool(status)) = ask_server(common, pool, status) else {
-        // Without a server the labels tell at the next import.
+        // Without a server the labels determine it at the next import.
         return false;
     };
     let mut queue: Vec<_> = status.devices.iter().collect();
@@ -445,7 +445,7 @@ fn open_and_perform(
             });
             let let_go = match access {
                 Access::Change => open::export(pool),
-                // Nothing was written, and its disks are let go of with this process.
+                // Nothing was written, and its disks are released when this process exits.
                 Access::Look => Ok(()),
             };
             let answer = answer?;
@@ -454,7 +454,7 @@ fn open_and_perform(
     }
 }
 
-/// Destroys the pool; one that refuses is exported, so that it is left in good order.
+/// Destroys the pool. If that fails, exports it, so that it is left in a clean state.
 pub fn destroy(pool: Box<dyn Pool>) -> Result<(), Failure> {
     pool.destroy().map_err(|(pool, error)| {
         if let Err(failure) = open::export(pool) {
@@ -628,8 +628,8 @@ fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
     })
 }
 
-/// Imports a pool, so that it is marked as this machine's, and exports it again. Of several devices that say that they are the same,
-/// `devices` are used.
+/// Imports a pool, so that it is marked as this host's, and exports it again. Of several devices with the same
+/// identity, `devices` are used.
 pub fn take_over(
     common: &Common,
     name: &PoolName,

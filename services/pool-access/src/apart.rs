@@ -14,7 +14,7 @@ use units::PoolName;
 /// Time-out for all such reads of a command.
 pub const LOOK_WAIT: Duration = Duration::from_secs(20);
 
-/// A look under way.
+/// A running query.
 pub struct Look {
     child: Child,
     said: Receiver<String>,

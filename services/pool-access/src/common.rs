@@ -25,8 +25,8 @@ pub struct Common {
         help_heading = "Common options"
     )]
     search: Vec<PathBuf>,
-    /// Open a pool of the appliance although the cluster manages it: it is stopped there, and stays so
-    /// until the command is over
+    /// Open a pool of the appliance although the cluster manages it: it is stopped there, and remains stopped until the
+    /// command is done
     #[arg(long, global = true, help_heading = "Common options")]
     pub maintenance: bool,
     /// For tests only: devices named in this file fail a command that opens the pool itself

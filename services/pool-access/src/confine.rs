@@ -23,7 +23,8 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// How eagerly the kernel kills this process when memory is short: storage is to go last but few.
+/// The OOM score adjustment of this process: storage should be among the last processes to be
+/// killed.
 const OOM_SCORE_ADJUST: &str = "-500";
 /// Newer than required here; older kernels apply the part that they support.
 const LANDLOCK: ABI = ABI::V3;
@@ -55,7 +56,7 @@ const NEVER: [libc::c_long; 17] = [
 /// System calls that a pool server does not use in addition: mounts, namespaces, the clock, the
 /// host.
 const NEVER_BY_A_POOL_SERVER: [libc::c_long; 40] = [
-    // Each can be replaced by one that is refused above, acts on other processes, or watches them.
+    // Each can be replaced by a refused call, acts on other processes, or observes them.
     libc::SYS_process_madvise,
     libc::SYS_process_mrelease,
     libc::SYS_pidfd_open,
@@ -97,7 +98,8 @@ const NEVER_BY_A_POOL_SERVER: [libc::c_long; 40] = [
     libc::SYS_adjtimex,
     libc::SYS_sethostname,
 ];
-/// New name spaces. In one of its users a process has every capability, and reaches parts of the kernel that are not meant for it.
+/// New namespaces. In a user namespace of its own a process has every capability, and access to kernel code that is not
+/// intended for it.
 const NEW_NAME_SPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -291,12 +293,12 @@ fn no_new_privileges() -> Result<(), String> {
     set_no_new_privs(true).map_err(|error| error.to_string())
 }
 
-/// The capabilities of root that stay.
+/// The root capabilities that are retained.
 fn kept(needs: &Needs) -> CapabilitySet {
     // To end connections of clients that an earlier server left; to listen on any port.
     let mut kept = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;
     if !needs.only_devices {
-        // Files may be anybody's.
+        // Files can belong to any user.
         kept |= CapabilitySet::DAC_OVERRIDE;
     }
     if needs.reservations {

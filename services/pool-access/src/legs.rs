@@ -16,15 +16,15 @@ use crate::places;
 
 /// Polling interval for late devices.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Late devices that are waited for at the same time, each on a thread; more come with a later start.
+/// Maximum number of late devices that are watched concurrently, each on a thread; more are included at a later start.
 const WATCHED_MAX: usize = 64;
 
-/// Devices that may come late.
+/// Devices that might appear late.
 #[derive(Clone, Debug, Default)]
 pub struct Late {
     /// Time-out for late devices. Zero for an interactive command, which can be repeated.
     pub wait: Duration,
-    /// Places that cannot be read yet, or hang: each is looked at on a thread of its own.
+    /// Paths that cannot be read yet, or hang: each is read on a thread of its own.
     pub devices: Vec<PathBuf>,
 }
 

@@ -55,7 +55,7 @@ pub fn import(
 /// The purpose of opening a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To look at it: nothing is written, not even that it is open.
+    /// Read-only: nothing is written, not even that it is open.
     Look,
     /// To change it.
     Change,
@@ -72,7 +72,7 @@ pub struct OpenOptions {
     pub access: Access,
     /// The handling of late devices.
     pub late: Late,
-    /// Devices that a person chose, of several that say that they are the same.
+    /// Devices that an administrator selected, of several with the same identity.
     pub chosen: Vec<PathBuf>,
 }
 

@@ -14,7 +14,7 @@ use crate::common::Common;
 use crate::engines::{self, Search};
 use crate::managed;
 
-/// Searched when nothing else is known.
+/// Searched if there are no other locations.
 const DEFAULT_PLACES: [&str; 1] = ["/dev/disk/by-id"];
 
 /// Version of the files in the state directory.
@@ -61,7 +61,7 @@ pub fn remember(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     note_places(common, pool, search.iter().chain(devices));
 }
 
-/// Notes where devices are that joined `pool`.
+/// Adds devices that joined `pool` to the cache.
 pub fn remember_also(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let known = remembered(&file_of(common, pool)).unwrap_or_default();
     note_places(common, pool, known.iter().chain(devices));
@@ -119,7 +119,7 @@ pub fn key_files(common: &Common) -> [PathBuf; 2] {
     ]
 }
 
-/// Forgets devices that left `pool`.
+/// Removes devices that left `pool` from the cache.
 pub fn forget_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let known = remembered(&file_of(common, pool)).unwrap_or_default();
     let gone: BTreeSet<PathBuf> = devices
@@ -133,7 +133,7 @@ pub fn forget_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     );
 }
 
-/// Forgets a pool that is no more.
+/// Removes a destroyed pool from the cache.
 pub fn forget(common: &Common, pool: &PoolName) {
     let _ = std::fs::remove_file(unwritten_events(common, pool));
     let _ = std::fs::remove_file(file_of(common, pool));
@@ -157,7 +157,7 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
     found.into_iter().filter(|place| place.exists()).collect()
 }
 
-/// Whether `pool` is looked for among devices only, whatever links lead to them.
+/// Returns whether `pool` is searched among device nodes only, regardless of links to them.
 pub fn are_devices(common: &Common, pool: &PoolName) -> bool {
     places(common, Some(pool))
         .iter()
@@ -219,7 +219,7 @@ fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
     ))
 }
 
-/// The same, with `more` devices to look at. Of several that say that they are the same, those at `chosen` are meant.
+/// The same, with `more` devices to read. Of several with the same identity, those at `chosen` are used.
 pub fn candidate_among(
     common: &Common,
     pool: &PoolName,

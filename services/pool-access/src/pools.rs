@@ -41,9 +41,9 @@ impl Asked {
 enum Meant<'a> {
     /// All.
     All,
-    /// The one that has this target.
+    /// The pool with this target.
     With(&'a IscsiName),
-    /// One, which has to be named.
+    /// One pool, which must be named.
     One,
 }
 
@@ -161,7 +161,7 @@ fn each_said(
 ) -> BTreeMap<PoolName, Result<Answer, Failure>> {
     let can_look = request.only_looks() && !matches!(request, Request::Portal(_));
     let unserved = here.unserved.iter().filter(|_| can_look);
-    // They look at the same time.
+    // They run concurrently.
     let looks: Vec<(&PoolName, Result<Look, Failure>)> = unserved
         .map(|pool| {
             let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
@@ -219,7 +219,7 @@ fn each(
         match (shown, is_gone) {
             (Some(answer), _) => asked.answers.push(answer),
             (None, true) => {
-                // Where it is, if it is anybody's, is no news.
+                // The location of the target, if there is one, is not news.
                 if !is_nowhere && failure.kind != FailureKind::NeedsConfirmation {
                     progress(&format!("left out: {}", failure.message));
                 }
@@ -309,7 +309,7 @@ fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolNam
         served: here.served.clone(),
         ..Here::default()
     };
-    // Servers tell it from memory, whatever their disks do.
+    // Servers send it from memory, without disk access.
     let (found, silent) = having(common, &served, &Request::Status, target);
     if let Some(pool) = the_one_with(target, found)? {
         return Ok(pool);

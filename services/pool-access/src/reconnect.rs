@@ -70,7 +70,7 @@ fn comes_back(common: &Common, pool: &PoolName) -> bool {
 /// Shows events until interrupted, or until no server of the pool is here for a while.
 pub fn follow(common: &Common, pool: &PoolName, out: Printer) -> Result<(), Failure> {
     let mut printed = Printed::default();
-    // One that was never there is not waited for.
+    // A server that never existed is not waited for.
     let mut was_served = false;
     loop {
         let request = Request::Pool(Events { after: None }.into());

@@ -134,7 +134,7 @@ fn change(pool: &dyn Pool, common: &Common) -> Result<usize, Failure> {
     let devices = operations::needs(pool.devices())?;
     let status = pool.status().map_err(operations::pool_failure)?;
     for device in absent(&status.devices) {
-        // The other sides of a mirror stay the original's.
+        // The other sides of a mirror remain with the original.
         devices
             .detach(&device.guid.to_string())
             .map_err(operations::pool_failure)?;

@@ -98,7 +98,7 @@ fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
         Err(failure) if failure.kind == FailureKind::Unreachable => {
             Err(failure.advise(standstill(pool)))
         }
-        // One that refuses is alive, too.
+        // A server that refuses the request is alive, too.
         _ => patient(client, Duration::from_secs(SILENCE_SECONDS_MAX)),
     }
 }

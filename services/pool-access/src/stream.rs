@@ -43,7 +43,7 @@ pub fn transfer(
     }
 }
 
-/// Refuses to fill a person's screen with a stream, or to wait for one to be typed.
+/// Refuses to write a stream to a terminal, or to read one from it.
 fn refuse_terminal(is_terminal: bool, is_send: bool) -> Result<(), Failure> {
     if !is_terminal {
         return Ok(());

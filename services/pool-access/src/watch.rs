@@ -1,4 +1,5 @@
-//! Commands that ask again and again: until they are interrupted, which is their usual end and no failure, or often enough.
+//! Commands that repeat a request: until they are interrupted, which is their usual end and no failure, or for a number
+//! of times.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
@@ -32,7 +33,7 @@ pub fn run(
     loop {
         let answers = match ask(common, pool, request, &mut was_served, progress) {
             Ok(answers) => answers,
-            // A process that looked for this one was interrupted with it.
+            // The process for this query was interrupted with it.
             Err(_) if interrupted.try_recv().is_ok() => return Ok(()),
             // A later failure is reported as a restart of the server.
             Err(failure) if !before.is_empty() && may_pass(&failure) => {
@@ -81,7 +82,7 @@ fn ask(
     let asked = pools::ask(common, pool, request.clone(), progress)?;
     match asked.failure {
         None => Ok(asked.answers),
-        // As with one question: a script must not take a part for the whole.
+        // Like for a single request: a script must not mistake a part for the whole.
         Some(failure) if common.json || asked.answers.is_empty() => Err(failure),
         Some(failure) => {
             progress(&failure.message);

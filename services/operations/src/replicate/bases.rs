@@ -58,18 +58,18 @@ pub fn is_of_replication(info: &DatasetInfo) -> bool {
     tag.is_some_and(|tag| tag.starts_with(TAG_PREFIX))
 }
 
-/// Where a snapshot of replication comes from.
+/// The origin of a replicated snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was made here for this destination.
     SentTo(String),
-    /// It came from elsewhere.
+    /// Received from another pool.
     Arrived,
     /// Created by an older version, or received.
     Unknown,
 }
 
-/// Where the snapshot comes from.
+/// Returns the origin of the snapshot.
 pub fn origin_of(context: &Context<'_>, name: &str) -> Origin {
     let Ok(name) = name.parse::<SnapshotName>() else {
         return Origin::Unknown;
@@ -89,7 +89,7 @@ pub fn origin_of(context: &Context<'_>, name: &str) -> Origin {
     }
 }
 
-/// The newest snapshot that came from elsewhere.
+/// Returns the newest received snapshot.
 pub fn newest_arrived(
     context: &Context<'_>,
     volume: &VolumeName,
@@ -129,8 +129,8 @@ fn are_unmarked_ours(context: &Context<'_>, volume: &VolumeName) -> bool {
     !was_copy.unwrap_or(true) && source.is_ok_and(|own| own.is_empty())
 }
 
-/// Destroys the oldest snapshots that were made for this destination, or for one that is none any more, beyond the number to keep.
-/// The newest that both sides have stays, whatever the number is: the next run begins at it.
+/// Destroys the oldest snapshots of this destination, or of a former destination, beyond the retention. The newest
+/// common snapshot is always retained, because the next run is based on it.
 pub fn prune(
     context: &Context<'_>,
     volume: &VolumeName,
@@ -161,8 +161,8 @@ pub fn prune(
     }
 }
 
-/// Destroys snapshots that were made for this destination and never got there: each run that fails leaves one. That of a stream
-/// that can be resumed stays.
+/// Destroys snapshots of this destination that never arrived: each failed run leaves one. The snapshot of a resumable
+/// stream is retained.
 pub fn forget_failed(
     context: &Context<'_>,
     volume: &VolumeName,
@@ -257,7 +257,7 @@ pub fn forget_bookmarks(
     Ok(())
 }
 
-/// Destroys a snapshot that is not needed; one with clones or holds stays.
+/// Destroys an unneeded snapshot; one with clones or holds is retained.
 pub fn destroy(context: &Context<'_>, name: &str) {
     let Ok(name) = name.parse::<SnapshotName>() else {
         return;
@@ -268,7 +268,8 @@ pub fn destroy(context: &Context<'_>, name: &str) {
     }
 }
 
-/// A sentence about the replications of `volume` that begin at one of these snapshots or bookmarks; empty if none does.
+/// Describes the replications of `volume` that are based on one of these snapshots or bookmarks. Empty if there are
+/// none.
 pub fn loses(context: &Context<'_>, volume: &VolumeName, names: &[String]) -> String {
     let rules = documents::replicated(context).unwrap_or_default();
     let covering = rules

@@ -13,7 +13,7 @@ use super::promote::{Replica, is_below};
 use crate::Context;
 use crate::documents::All;
 
-/// Most copies that a sentence names.
+/// Maximum number of copies in a message.
 const NAMED_MAX: usize = 8;
 
 /// The candidate copies, and the selected ones.
@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// Of all copies in the pool those that a promotion of `dataset` is about.
+/// Selects the copies in the pool that a promotion of `dataset` applies to.
 pub(super) fn of(
     context: &Context<'_>,
     all: Vec<Replica>,

@@ -23,7 +23,7 @@ use super::{bases, copies, health, key, now_unix_s, promote, receiver, sender, u
 use crate::Context;
 use crate::documents::{All, Documents};
 
-/// Most pools that may replicate into one; their list has to fit into a property.
+/// Maximum number of peer pools; their list must fit into a property.
 const PEERS_MAX: usize = 24;
 
 /// Performs one request.
@@ -63,7 +63,7 @@ pub fn perform(
         ReplicateRequest::Remove(Remove { dataset }) => {
             let all = context.all()?;
             let own = all.own(dataset.as_str());
-            // One that cannot be read can still be removed.
+            // An unreadable document can still be removed.
             if !own.is_some_and(|own| own.contains_key(REPLICATE_PROPERTY)) {
                 return Ok(Done::already(format!("{dataset} is not replicated")));
             }
@@ -191,7 +191,7 @@ fn set(
     }
     let exists = context.pool.dataset(dataset.into());
     exists.map_err(crate::dataset_failure)?;
-    // One that cannot be read is replaced.
+    // An unreadable document is replaced.
     if matches!(document_of(context, dataset), Ok(Some(before)) if before == document) {
         return Ok(Done::already(format!("{dataset} is replicated so already")));
     }
@@ -244,7 +244,7 @@ pub fn refuse_encrypted(context: &Context<'_>, dataset: &VolumeName) -> Result<(
     ))
 }
 
-/// A sentence about file systems with files that are not replicated, because they are not shared.
+/// Describes the file systems with files that are not replicated because they are not shared.
 fn left_out(context: &Context<'_>, dataset: &VolumeName) -> Result<String, Failure> {
     let all = context.pool.datasets(dataset.into(), Snapshots::Skip);
     let all = all.map_err(crate::dataset_failure)?;

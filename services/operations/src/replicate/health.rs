@@ -23,7 +23,7 @@ pub const CLOCK_SLACK_S: u64 = 60;
 /// Maximum number of rules with separate advice; the rest is counted.
 const ADVICE_MAX: usize = 3;
 
-/// How each rule goes at `now`, in order of the datasets.
+/// Returns the state of each rule at `now`, in order of the datasets.
 pub fn glances(all: &All, now: u64) -> Vec<ReplicationGlance> {
     let datasets = all.with_property(REPLICATE_PROPERTY);
     datasets.filter_map(|name| glance(all, name, now)).collect()
@@ -298,7 +298,7 @@ mod tests {
             1,
             "it is late"
         );
-        // One that is removed is no news.
+        // A removed rule is not reported.
         assert!(memory.look(&[]).is_empty());
     }
 

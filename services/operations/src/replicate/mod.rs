@@ -47,7 +47,7 @@ pub fn is_own(name: &SnapshotName) -> bool {
     name.tag().starts_with(sender::TAG_PREFIX)
 }
 
-/// Refuses a name that replication would take for that of its own snapshots.
+/// Refuses a name that replication would treat as one of its own snapshots.
 pub fn refuse_own_name(name: &SnapshotName) -> Result<(), Failure> {
     if !is_own(name) {
         return Ok(());

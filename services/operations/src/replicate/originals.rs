@@ -46,7 +46,8 @@ pub fn with_rule(
     kept
 }
 
-/// Copies that should have had a newer snapshot by `now`: the sender, or the way to it, may be gone, which the sender cannot report.
+/// Returns the copies that should have had a newer snapshot by `now`. The sender or the network might be down, which
+/// the sender cannot report.
 pub fn late(context: &Context<'_>, now: u64) -> Result<Vec<ReplicationGlance>, Failure> {
     let replicas = promote::replicas(context, &context.root())?;
     let is_fed = |replica: &&Replica| replica.orphaned_unix_s().is_none();
@@ -105,7 +106,8 @@ fn is_of(replica: &Replica, peer: &Fingerprint, from: &VolumeName) -> bool {
     rule.is_some_and(|rule| rule.peer == *peer && rule.from == *from)
 }
 
-/// Whether the sender has no volume of that name. One that has another name there is the original until its copy has arrived by that name.
+/// Returns whether the sender has no volume of that name. After a rename there, the volume is the original until its
+/// copy has arrived under the new name.
 fn is_orphaned(replica: &Replica, replicas: &[Replica], list: &List) -> bool {
     if list.volumes.iter().any(|one| one.volume == replica.name) {
         return false;

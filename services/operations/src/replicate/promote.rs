@@ -27,7 +27,7 @@ use crate::{Context, filesystem};
 /// A replicated copy, and the properties of its original.
 pub(super) struct Replica {
     pub(super) name: VolumeName,
-    /// The original's own properties, by the names that they had there.
+    /// The original's own properties, with the names that they had there.
     original: Own,
 }
 
@@ -37,7 +37,7 @@ impl Replica {
         Self { name, original }
     }
 
-    /// A document about the copy, if there is one that can be read.
+    /// A document about the copy, if it exists and is readable.
     pub(super) fn said<T: DeserializeOwned>(&self, property: &str) -> Option<T> {
         let text = self.original.get(property)?;
         serde_json::from_str(text).ok()
@@ -49,7 +49,7 @@ impl Replica {
         Identity::decode(IDENTITY_PROPERTY, text).ok()
     }
 
-    /// Since when the original is not replicated any more.
+    /// The time since when the original is not replicated.
     pub(super) fn orphaned_unix_s(&self) -> Option<u64> {
         let document = self.said::<OrphanedDocument>(ORPHANED_PROPERTY);
         document.map(|document| document.orphaned_unix_s)
@@ -173,7 +173,8 @@ pub(super) fn replicas(context: &Context<'_>, dataset: &str) -> Result<Vec<Repli
     Ok(replicas)
 }
 
-/// Shares a file system as its original was. This comes before it is promoted: after a kill in between, the next attempt does both.
+/// Shares a file system as its original was shared. This is done before the promotion: after a crash in between, the
+/// next attempt does both.
 fn share(context: &Context<'_>, replica: &Replica) -> Result<(), Failure> {
     let Some(share) = replica.share() else {
         return Ok(());

@@ -31,7 +31,7 @@ type Tls = StreamOwned<ServerConnection, TcpStream>;
 /// Most questions and streams of one connection: every volume has a few.
 const MESSAGES_MAX: usize = 100_000;
 
-/// Longest wait for an older stream into the same volume to end, after its connection is closed.
+/// Time-out for an older stream into the same volume to stop, after its connection is closed.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
 /// Bytes that are read and discarded of a refused stream, so that its sender can read the reason.
 const UNWANTED_BYTES_MAX: usize = 64 << 20;
@@ -216,7 +216,7 @@ pub(super) fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> 
     .advise("`bulkhead replicate accept` sets the dataset that it is below"))
 }
 
-/// Whether file systems are taken into `volume`, and not volumes only.
+/// Returns whether file systems are accepted into `volume`, and not only volumes.
 fn may_send_files(may: &[Peer], volume: &VolumeName) -> bool {
     let mut rules = may.iter().filter(|peer| volume.is_at_or_below(&peer.below));
     rules.any(|peer| peer.files)
@@ -270,7 +270,8 @@ fn about(
     }))
 }
 
-/// The snapshot that comes. Names other than those of replication are this side's own.
+/// Parses the name of the offered snapshot. Names other than those of replication are reserved for
+/// this side.
 fn own_snapshot(offer: &Offer) -> Result<SnapshotName, Failure> {
     let moment = offer.tag.strip_prefix(TAG_PREFIX);
     let is_own = moment.is_some_and(|moment| moment.parse::<u64>().is_ok());

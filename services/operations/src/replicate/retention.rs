@@ -27,7 +27,7 @@ pub fn of(peers: &[Peer], volume: &VolumeName) -> Retention {
     })
 }
 
-/// Notes that `snapshot` has arrived now.
+/// Stores that `snapshot` has arrived now.
 pub fn arrived(context: &Context<'_>, snapshot: &SnapshotName) -> Result<(), Failure> {
     let now = Value::Text(now_unix_s().to_string());
     let noted = [(ARRIVED_PROPERTY.to_owned(), now)];
@@ -64,7 +64,7 @@ pub fn prune(
 /// When a snapshot arrived, in seconds since 1970.
 #[derive(Clone, Copy)]
 enum Arrival {
-    /// As this side noted.
+    /// The arrival as recorded by this side.
     Noted(u64),
     /// The arrival was not recorded. The timestamp is from the name, which the sender chose.
     Claimed(u64),
@@ -85,8 +85,9 @@ fn arrival_of(context: &Context<'_>, name: &str) -> Result<Arrival, Failure> {
     Ok(noted.map_or_else(claimed, Arrival::Noted))
 }
 
-/// The days of these arrivals, the oldest first. A claim counts only of those that came before anything was
-/// noted. A later one came on the day of the one before it, or after: it is no day of its own.
+/// Returns the days of these arrivals, the oldest first. A claimed day counts only for arrivals before the first
+/// recorded one. A later claimed arrival was on the day of the one before it, or after, and does not count as a
+/// separate day.
 fn days_of(arrivals: &[Arrival]) -> Vec<u64> {
     let mut noted_last = None;
     let days = arrivals.iter().map(|arrival| match arrival {

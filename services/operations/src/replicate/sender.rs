@@ -34,7 +34,7 @@ use crate::{Context, filesystem};
 pub const TAG_PREFIX: &str = "repl-";
 /// Bytes per write to TLS.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Interrupted streams that one run may have to complete before it gets to its own snapshot.
+/// Maximum number of interrupted streams that one run completes before it sends its own snapshot.
 const RESUMES_MAX: usize = 4;
 /// Consecutive broken connections after which the run fails.
 const BROKEN_MAX: usize = 3;
@@ -104,7 +104,7 @@ fn shortened(message: &str) -> String {
 #[derive(Default)]
 struct Run {
     bytes: u64,
-    /// Volumes, those that did not arrive too.
+    /// All volumes, including those that did not arrive.
     count: usize,
     failed: Vec<(VolumeName, Failure)>,
 }
@@ -115,7 +115,7 @@ impl Run {
         self.failed.push((volume.clone(), failure));
     }
 
-    /// One failure for all: of a volume that is alone in words of its own.
+    /// Merges all failures into one; a single failure is returned unchanged.
     fn failure(&self) -> Option<Failure> {
         let (volume, first) = self.failed.first()?;
         let are_same = self
@@ -168,7 +168,7 @@ fn run_once(
     session.tls()?;
     let (originals, received): (Vec<_>, Vec<_>) =
         volumes.iter().partition(|volume| !copies.contains(*volume));
-    // No snapshot is taken while no receiver would accept it.
+    // No snapshot is created while no receiver would accept it.
     let mut asked = Vec::new();
     let mut tags = BTreeSet::new();
     let mut takes_lists = false;
@@ -240,7 +240,7 @@ fn run_once(
     Ok(run)
 }
 
-/// Where a volume goes.
+/// Returns the destination of a volume.
 fn into_of(
     dataset: &VolumeName,
     document: &ReplicateDocument,
@@ -321,7 +321,7 @@ fn free_tag(
     Ok(format!("{TAG_PREFIX}{}", first_free(began, &taken)))
 }
 
-/// A number of which a clock was wrong, or that a person made up, is in nobody's way.
+/// A number from a wrong clock, or a manual one, is ignored.
 fn first_free(began: u64, taken: &BTreeSet<u64>) -> u64 {
     let bound = began.saturating_add(AHEAD_SECONDS_MAX);
     let newest = taken.range(..bound).next_back();
@@ -833,7 +833,7 @@ impl Write for Metered<'_> {
 mod tests {
     use super::*;
 
-    /// A clock that was ahead for a while, and a tag that a person made up.
+    /// A clock that was ahead temporarily, and a manual tag.
     #[test]
     fn a_tag_follows_those_that_are_there_and_none_from_another_century() {
         let free = |taken: &[u64]| first_free(1_795_000_000, &taken.iter().copied().collect());

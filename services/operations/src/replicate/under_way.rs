@@ -42,7 +42,7 @@ fn lock() -> MutexGuard<'static, Option<UnderWay>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The run that is under way, if one is.
+/// The active run, if there is one.
 pub fn now() -> Option<UnderWay> {
     lock().clone()
 }
@@ -51,7 +51,7 @@ pub fn now() -> Option<UnderWay> {
 pub struct Turn(());
 
 impl Turn {
-    /// Refused while another run is under way.
+    /// Refused while another run is active.
     pub fn take(dataset: &VolumeName) -> Result<Self, Failure> {
         let mut under_way = lock();
         if let Some(other) = &*under_way {

@@ -64,7 +64,7 @@ pub struct Offer {
     pub tag: String,
     /// The volume's properties at the sender: stored here, without effect.
     pub properties: Vec<(String, String)>,
-    /// Snapshots of replication to keep.
+    /// Number of replicated snapshots to retain.
     pub keep: u32,
     /// The stream resumes an interrupted one.
     pub resumes: bool,
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// A peer that sends a byte now and then is as late as one that sends none.
+    /// A peer that sends single bytes slowly is timed out like one that sends none.
     #[test]
     fn dripping_bytes_do_not_move_the_deadline() {
         const WAIT: Duration = Duration::from_millis(200);

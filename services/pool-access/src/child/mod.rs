@@ -17,7 +17,7 @@ pub use self::question::{Question, perform};
 
 /// Maximum bytes of output that are read.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
-/// The last words that are kept for a failure.
+/// Maximum number of last output lines that are retained for a failure.
 const LAST_WORDS_MAX: usize = 5;
 /// Polling interval of a running process.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ pub struct Run<'a> {
     pub arguments: Vec<OsString>,
     /// The standard input.
     pub input: Vec<u8>,
-    /// How long it may take.
+    /// The time-out.
     pub limit: Duration,
     /// Set when the result is no longer needed.
     pub cancel: Option<&'a AtomicBool>,

@@ -18,16 +18,16 @@ const QUESTION_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// Ask a pool, or open it.
+    /// Send a request to a pool's server, or open the pool.
     Ask {
         /// Which.
         pool: PoolName,
         /// The operation.
         request: Request,
     },
-    /// Make a pool.
+    /// Create a pool.
     Create(PoolCreate),
-    /// Look for pools.
+    /// Discover pools.
     Discover,
 }
 

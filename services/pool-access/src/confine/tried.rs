@@ -11,7 +11,7 @@ use super::{Needs, Without, pool_server_without};
 /// Prints the name of each attempt that passed the permission checks of the process. Attempts on the host itself have
 /// arguments that the kernel refuses later: the error shows whether it checked them.
 const TRIES: &str = include_str!("tried.py");
-/// With all rights at least so many get through, on any kernel: the attempts are real.
+/// With all rights at least this number succeeds, on any kernel: the attempts are effective.
 const REAL_MIN: usize = 45;
 
 /// The file system of a host, as a server sees it.
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// The attempts that got through, by a process that `confine` has confined.
+    /// Returns the attempts that succeeded in a process confined by `confine`.
     fn tried(&self, confine: impl FnOnce() + Send) -> BTreeSet<String> {
         let name = format!("bulkhead-test-{}", self.path().display());
         let address = {

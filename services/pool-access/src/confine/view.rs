@@ -66,7 +66,7 @@ const LAYERS_MAX: usize = 16;
 
 /// The parts that the view leaves out.
 pub struct View<'a> {
-    /// Where changes stay possible; everywhere if none.
+    /// Paths that stay writable; all if none.
     pub written: Option<&'a [PathBuf]>,
     /// Hidden files and folders.
     pub secrets: &'a [PathBuf],
@@ -87,7 +87,7 @@ pub fn narrow(view: &View<'_>) -> Result<(), String> {
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", slave).map_err(failed)?;
     let mounts = mounts().map_err(|error| error.to_string())?;
-    // Looked at first: the devices of mounted file systems are found by their paths.
+    // Read first: the devices of mounted file systems are found by their paths.
     let devices = match view.of_the_machine {
         true => devices_to_hide(&mounts),
         false => Vec::new(),
@@ -98,7 +98,7 @@ pub fn narrow(view: &View<'_>) -> Result<(), String> {
     let machine = OF_THE_MACHINE.iter().map(PathBuf::from);
     let machine = machine.filter(|_| view.of_the_machine);
     let hidden = view.secrets.iter().cloned().chain(machine).chain(devices);
-    // All of them, also after one that failed.
+    // All of them, even after a failure.
     let outcomes: Vec<_> = hidden
         .map(|path| hide(&path).map_err(|error| format!("hide {}: {error}", path.display())))
         .collect();
@@ -243,7 +243,8 @@ fn collect(folder: &Path, each: &mut dyn FnMut(&Path, FileType)) {
     }
 }
 
-/// The numbers of devices with mounted file systems or swap space, and of those that they are on.
+/// Returns the device numbers of mounted file systems and swap space, and of the devices below
+/// them.
 fn used_by_the_machine(mounts: &[Mount]) -> BTreeSet<u64> {
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let swaps = swaps.lines().skip(1);

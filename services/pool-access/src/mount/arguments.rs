@@ -35,7 +35,7 @@ pub struct MountArgs {
     /// The host that last used the pool is switched off, or will never access it again
     #[arg(long)]
     previous_owner_is_stopped: bool,
-    /// Ask on this terminal for the key of an encrypted file system
+    /// Prompt on this terminal for the key of an encrypted file system
     #[arg(long)]
     prompt: bool,
     /// Read that key from the standard input

@@ -36,7 +36,7 @@ const FORCED_END_WAIT: Duration = Duration::from_secs(5);
 
 /// An event of a mount.
 enum Event {
-    /// A signal came.
+    /// A signal was received.
     Told(Told),
     /// The kernel's connection has closed.
     Ended(std::io::Result<()>),
@@ -51,7 +51,7 @@ impl From<Told> for Event {
 /// The sender and receiver of events.
 type Events<'a> = (Sender<Event>, &'a Receiver<Event>);
 
-/// Mounts, and stays until it is unmounted.
+/// Mounts, and blocks until the file system is unmounted.
 pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let pool = &args.pool();
     fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
@@ -91,7 +91,7 @@ fn open_and_show(
     let shown = load_keys(args, key, common, &*pool).and_then(|()| show(args, &*pool, out, events));
     let let_go = match access {
         Access::Change => open::export(pool),
-        // Nothing was written, and its disks are let go of with this process.
+        // Nothing was written, and its disks are released when this process exits.
         Access::Look => Ok(()),
     };
     shown.and(let_go)

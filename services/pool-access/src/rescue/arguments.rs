@@ -27,7 +27,7 @@ pub struct RescueArgs {
     /// List the rescues of a pool, or of the volume's pool [default: all pools that are served here]
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background"])]
     pub list: bool,
-    /// Of a snapshot: let it be changed, on a clone that is thrown away at the end
+    /// For a snapshot: permit writes, on a clone that is discarded at the end
     #[arg(long, conflicts_with = "read_only")]
     writable: bool,
     /// Of a volume: refuse writes

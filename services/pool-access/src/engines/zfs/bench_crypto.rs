@@ -74,8 +74,8 @@ fn all_rows() -> Vec<Row> {
     rows
 }
 
-/// Stays on one processor, and so do the programs that are started: the last one that is allowed,
-/// since the first has most interrupts.
+/// Pins this process, and its children, to one processor: the last permitted one, because the first
+/// handles most interrupts.
 fn pin() -> Result<usize, Failure> {
     let failed = Failure::of("stay on one processor");
     let own = Pid::from_raw(0);

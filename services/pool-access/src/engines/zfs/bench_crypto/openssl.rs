@@ -66,7 +66,7 @@ pub fn check() -> Result<usize, Failure> {
     for vector in &VECTORS {
         let name = vector.cipher;
         let mut command = Command::new(PROGRAM);
-        // A vector that everybody may know is no secret in an argument.
+        // A public test vector can be passed as an argument.
         command.args(["enc", &format!("-{name}"), "-nopad", "-K", vector.key]);
         if !vector.iv.is_empty() {
             command.args(["-iv", vector.iv]);
