@@ -24,7 +24,7 @@ impl fmt::Display for SystemError {
             return f.write_str("stored data does not match its checksum");
         }
         let text = std::io::Error::from_raw_os_error(self.0).to_string();
-        // "No space left on device (os error 28)": the number is no help to anybody.
+        // "No space left on device (os error 28)": the number does not help.
         f.write_str(text.split(" (os error").next().unwrap_or(&text))
     }
 }
@@ -40,8 +40,8 @@ impl std::error::Error for SystemError {}
 /// ZFS's name for "a checksum does not match" (`EBADE`).
 const ECKSUM: i32 = 52;
 
-/// The system's name for a number that the library returned, which can be zero (success) or one of
-/// the library's own: those come out as a number that matches no name.
+/// The system's name for a number that the library returned. The number can be zero (success) or
+/// specific to the library; those have no name, only the number.
 pub fn errno(code: i32) -> rustix::io::Errno {
     const ERRNO_MAX: i32 = 4095;
     let in_range = (1..=ERRNO_MAX).contains(&code);

@@ -1,4 +1,4 @@
-//! A value of an engine that its callers store and hand back, and do not look into.
+//! An opaque value of an engine, which its callers store and pass back.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -21,8 +21,8 @@ pub trait Volume: BlockDevice + std::fmt::Debug {
     /// smaller size is lost. May block.
     fn resize(&self, size: u64) -> Result<(), DatasetError>;
 
-    /// Has the intent log begin, so that the first flush does not wait for a transaction group. Does
-    /// nothing to a volume that is read-only. May block.
+    /// Creates the intent log, so that the first flush does not block on a transaction group. Does nothing for a
+    /// read-only volume. May block.
     fn begin_log(&self) -> Result<(), DeviceError>;
 
     /// Blocks new calls, and the caller until active calls and read loans are over. If one exceeds `wait`, the pause

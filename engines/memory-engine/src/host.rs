@@ -214,7 +214,8 @@ impl MemoryEngine {
 }
 
 impl MemoryPool {
-    /// A mirror of two disks of 1 GiB each, `/disks/a` and `/disks/b`, with an engine of its own.
+    /// Creates a mirror of two disks of 1 GiB each, `/disks/a` and `/disks/b`, with an engine of
+    /// its own.
     ///
     /// # Panics
     /// If that is no name of a pool.

@@ -13,7 +13,7 @@ pub(crate) struct Image {
     pub(crate) size: u64,
     /// Bytes of a block.
     pub(crate) block_size: u64,
-    /// Those that were written, by their numbers.
+    /// The written blocks, by their numbers.
     pub(crate) blocks: BTreeMap<u64, Arc<[u8]>>,
 }
 

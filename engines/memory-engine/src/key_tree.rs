@@ -40,7 +40,7 @@ impl Tree {
         })
     }
 
-    /// Whether the key of `name` can be changed at all, and now.
+    /// Checks that the key of `name` can be changed, in general and in the current state.
     pub(crate) fn check_change(&self, name: &str) -> Result<(), DatasetErrorKind> {
         let dataset = self.get(name)?;
         if dataset.encryption.is_none() || dataset.origin.is_some() {
@@ -116,7 +116,7 @@ impl Tree {
         }
     }
 
-    /// Whether a clone may take over its origin's key.
+    /// Checks whether a promotion is possible with the key of the clone's origin.
     pub(crate) fn check_key_of_origin(
         &self,
         clone: &str,
@@ -138,7 +138,7 @@ impl Tree {
         }
     }
 
-    /// With a promotion the key of an origin that had one for itself becomes the clone's.
+    /// A promotion moves the key of an origin that is an encryption root to the clone.
     pub(crate) fn pass_key(&mut self, owner: &str, clone: &str) {
         let Some(to) = self.datasets.get(clone).map(|one| one.guid) else {
             return;

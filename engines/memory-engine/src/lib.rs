@@ -10,7 +10,8 @@
 //! * No data is encrypted. A dataset without a loaded key cannot be opened; a key that was changed elsewhere
 //! ([`KeyOutdated`](engine::dataset::DatasetErrorKind::KeyOutdated)) does not occur.
 //! * Streams have a format of their own, and no packages of several snapshots. Values of properties do not travel.
-//! * Devices hold no contents: one that was away never has older ones, and nothing is ever damaged.
+//! * Devices hold no contents: a device that was removed is never out of date, and no data is ever
+//! damaged.
 //! * A resilver or scrub completes at once unless scans are held. A raidz is not widened.
 //! * A suspended pool refuses changes that block in OpenZFS; I/O on volumes blocks.
 //! * Only properties that the appliance uses exist. A received value is not distinguished from a local one.

@@ -247,7 +247,7 @@ pub(crate) fn check(name: &str, value: &Value, is_volume: bool) -> Result<Value,
     Err(refused(name, why))
 }
 
-/// Whether a property can be removed, so that it is inherited.
+/// Returns whether a property can be removed, so that it is inherited.
 pub(crate) fn check_inherit(name: &str) -> Result<(), DatasetErrorKind> {
     match native(name) {
         None => check_users(name, None),

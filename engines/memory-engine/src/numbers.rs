@@ -1,4 +1,4 @@
-//! Numbers that nothing else has, and the time.
+//! Unique numbers, and the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;

@@ -75,7 +75,7 @@ impl State {
             .unwrap_or(1)
     }
 
-    /// Checks the properties that a new volume, or file system, at `name` is to have.
+    /// Checks the initial properties of a new volume or file system at `name`.
     pub(crate) fn checked_new(
         &self,
         name: &str,
@@ -151,7 +151,7 @@ impl State {
         for (property, value) in properties {
             checked.push((property, check(property, value, is_volume)?));
         }
-        // Limits and reservations come last, as they are kept elsewhere.
+        // Limits and reservations are last, because they are stored separately.
         checked.sort_by_key(|(property, _)| LIMITS.contains(&property.as_str()));
         for (property, value) in checked {
             if let Value::Number(number) = value {
@@ -323,7 +323,7 @@ impl Properties for MemoryPool {
         prefix: &str,
     ) -> Result<BTreeMap<String, String>, DatasetError> {
         let state = self.begin("own_user_properties", READ, dataset)?;
-        // Not of snapshots: those have none of their own to look for.
+        // Snapshots have no native properties of their own.
         let own = state.tree.get(dataset.as_str());
         let own = own.map_err(|kind| DatasetError::new(READ, dataset.as_str(), kind))?;
         Ok(users(&own.properties, prefix))

@@ -22,7 +22,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Numbers of the blocks to send, in order; without a block those that are gone.
+    /// Numbers of the blocks to send, in order; entries without a block are removed blocks.
     fn blocks(&self) -> Vec<(u64, Option<Arc<[u8]>>)> {
         let is_new = |number: u64, block: &Arc<[u8]>| {
             let from = self.from.as_ref();
@@ -266,7 +266,7 @@ impl Sending for MemoryPool {
         let mut state = self.begin_transfer("destroy_bookmark", DOING, of)?;
         let fail = |kind| TransferError::new(DOING, &mark.name, TransferErrorKind::Dataset(kind));
         let dataset = state.tree.get_mut(head).map_err(fail)?;
-        // One that is gone already is no error.
+        // A missing one is no error.
         dataset.bookmarks.remove(mark.tag());
         Ok(())
     }

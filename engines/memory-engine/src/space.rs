@@ -1,4 +1,4 @@
-//! Where the space of a pool goes. Blocks that several images share count once, for the oldest.
+//! The space of a pool by use. Blocks that several images share count once, for the oldest.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) is_read_only: bool,
     /// Calls that shall fail, in order.
     pub(crate) failures: VecDeque<(&'static str, Failure)>,
-    /// Names of calls, in order, as far as they came.
+    /// Names of calls, in order, as far as recorded.
     pub(crate) calls: Vec<&'static str>,
 }
 
@@ -50,7 +50,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Condvar,
 }
 
-/// A pool in memory. Copies are the same pool: tests keep one to ask for failures, and to look.
+/// A pool in memory. Clones refer to the same pool: tests retain one to inject failures and to read
+/// its state.
 #[derive(Clone)]
 pub struct MemoryPool {
     pub(crate) shared: Arc<Shared>,
@@ -66,7 +67,7 @@ impl std::fmt::Debug for MemoryPool {
 }
 
 impl State {
-    /// Bytes that datasets may take.
+    /// Bytes available to datasets.
     pub(crate) fn capacity(&self) -> u64 {
         // Reserved by every engine for itself.
         const KEPT: u64 = 32;
@@ -100,7 +101,8 @@ impl MemoryPool {
         self.shared.lock()
     }
 
-    /// Begins a call about datasets: it may be one that shall fail, or about another pool.
+    /// Begins a call about datasets, which fails if a failure is injected or the name is in another
+    /// pool.
     pub(crate) fn begin(
         &self,
         call: &'static str,

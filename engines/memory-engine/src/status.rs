@@ -21,7 +21,7 @@ const fn role(role: GroupRole) -> Role {
     }
 }
 
-/// A device or group of which nothing is known but this.
+/// Returns a device or group with only these properties.
 fn plain(name: String, kind: &str, guid: u64, role: Role, state: DeviceState) -> DeviceStatus {
     DeviceStatus {
         name,
@@ -252,7 +252,7 @@ impl State {
         }
     }
 
-    /// Forgets errors, and uses devices again that were given up for them.
+    /// Clears errors, and uses devices again that were faulted for them.
     fn clear(&mut self, device: Option<&str>) {
         let wanted = device.and_then(|device| self.vdevs.place(device));
         let wanted = wanted.map(|at| self.vdevs.leaf(at).guid);

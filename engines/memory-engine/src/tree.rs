@@ -56,12 +56,12 @@ pub(crate) struct Dataset {
     pub(crate) time_s: u64,
     /// Of a volume.
     pub(crate) volume: Option<SharedImage>,
-    /// Those that are set here.
+    /// Local properties.
     pub(crate) properties: BTreeMap<String, Value>,
     /// Oldest first.
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) bookmarks: BTreeMap<String, Mark>,
-    /// Number of the snapshot that a clone came from.
+    /// GUID of a clone's origin.
     pub(crate) origin: Option<u64>,
     pub(crate) encryption: Option<Encryption>,
     pub(crate) is_open: bool,
@@ -114,7 +114,7 @@ impl Dataset {
         }
     }
 
-    /// Whether a receive has begun to make it, and not ended.
+    /// Whether an unfinished receive is creating it.
     pub(crate) fn is_partial(&self) -> bool {
         self.partial.as_ref().is_some_and(|one| one.is_new)
     }

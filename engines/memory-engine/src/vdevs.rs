@@ -13,7 +13,7 @@ use crate::numbers::{new_guid, now_s};
 pub(crate) enum Trouble {
     #[default]
     None,
-    /// Taken out of use; until the next import, if that is true.
+    /// Offline; if true, until the next import.
     Offline(bool),
     Faulted,
     Missing,
@@ -137,7 +137,7 @@ impl Group {
 pub(crate) struct Vdevs {
     pub(crate) groups: Vec<Group>,
     pub(crate) scan: Option<ScanStatus>,
-    /// Whether scans wait for a test to finish them.
+    /// Whether scans stay active until a test finishes them.
     pub(crate) holds_scans: bool,
     pub(crate) is_suspended: bool,
     next_id: u64,
@@ -230,7 +230,7 @@ impl Vdevs {
         let is_it = |leaf: &Leaf| leaf.path == Path::new(name) || leaf.guid.to_string() == name;
         for (group, one) in self.groups.iter().enumerate() {
             for (member, inner) in one.members.iter().enumerate() {
-                // Of an old and a new device at one path the new one is meant.
+                // Of an old and a new device at one path, the new one is selected.
                 if let Some(leaf) = inner.leaves.iter().rposition(is_it) {
                     return Some(Place {
                         group,

@@ -50,7 +50,7 @@ struct Inner {
 pub struct MemoryVolume(Arc<Inner>);
 
 impl MemoryVolume {
-    /// A volume that is in no pool, so that there is no snapshot to take it back to.
+    /// A volume in no pool, so that there is no snapshot to roll back to.
     pub fn new(name: &VolumeName, size: u64, block_size: u64) -> Self {
         let image = Image::new(size, block_size);
         let image = Arc::new(Mutex::new(image));

@@ -44,7 +44,7 @@ pub trait Pool:
 
 /// A running engine: creates, discovers and opens pools.
 pub trait Engine: Send + Sync {
-    /// The number under which this host is known in the labels of its pools.
+    /// The host ID that this host has in the labels of its pools.
     fn host_id(&self) -> HostId;
 
     /// Returns the used size and the maximum size of the read cache.
@@ -114,7 +114,7 @@ pub trait Datasets {
     /// How many volumes the pool has. Opens none of them.
     fn volume_count(&self) -> Result<u64, DatasetError>;
 
-    /// How many volumes the pool had when it was imported, if that is known. Reads nothing.
+    /// Returns the number of volumes at the time of the import, if known. Reads nothing.
     fn volume_count_at_import(&self) -> Option<u64> {
         None
     }
@@ -128,9 +128,9 @@ pub trait Datasets {
     /// not there, nothing is changed.
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError>;
 
-    /// Before a volume grows to `size`, or after it shrank to it: reserves space for all of that size if `before`, taken before
-    /// the resize, shows that all of the old size was reserved. A reservation of more than that is someone's choice: it never
-    /// gets smaller.
+    /// Adjusts the reservation before a volume grows to `size`, or after it shrank to it: reserves the full size if
+    /// `before`, read before the resize, shows that the full old size was reserved. A larger reservation was set
+    /// explicitly and is never reduced.
     fn adjust_reservation(&self, before: &DatasetInfo, size: ByteCount)
     -> Result<(), DatasetError>;
 
@@ -218,13 +218,13 @@ pub trait Properties {
     ) -> Result<(), DatasetError>;
 
     /// Changes user properties of several datasets in one transaction group: all are changed, or
-    /// none. Removing one that is not set is no error. A later edit of a property counts.
+    /// none. Removing one that is not set is no error. The last edit of a property is effective.
     fn edit_user_properties(
         &self,
         edits: Vec<(DatasetRef<'_>, PropertyEdits)>,
     ) -> Result<(), DatasetError>;
 
-    /// Removes a property from a dataset, so that it is inherited or has its default again.
+    /// Removes a local property from a dataset, so that it is inherited or has its default.
     /// Removing one that is not set is no error.
     fn inherit_property(&self, dataset: DatasetRef<'_>, property: &str)
     -> Result<(), DatasetError>;
@@ -261,7 +261,7 @@ pub trait Ownership {
     )]
     fn destroy(self: Box<Self>) -> Result<(), (Box<dyn Pool>, PoolError)>;
 
-    /// Stores `text` where the next owner finds it before it opens the pool
+    /// Stores `text` for the next owner, which reads it before it opens the pool
     /// ([`Candidate::note`](crate::pool::Candidate::note)). It is durable after the next [`Self::sync`].
     fn leave_note(&self, text: &str) -> Result<(), PoolError>;
 

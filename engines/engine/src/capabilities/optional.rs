@@ -1,5 +1,5 @@
-//! Capabilities that an engine may have: a trait each, obtained from a [`Pool`](super::Pool) by a method of its own, which
-//! returns [`Unsupported`] where the engine has no such capability.
+//! Optional capabilities of an engine: one trait each, obtained from a [`Pool`](super::Pool) by its own method, which
+//! returns [`Unsupported`] if the engine does not have the capability.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -94,7 +94,8 @@ impl From<Unsupported> for TransferError {
 
 /// File systems, for file protocols.
 pub trait FileSystems {
-    /// The file systems of the pool, with their identities. Opens none of them. One that is not received as a whole is left out.
+    /// Returns the file systems of the pool, with their identities. Opens none of them. Incompletely received ones are
+    /// left out.
     fn file_systems(&self) -> Result<Vec<(String, FileSystemId)>, DatasetError>;
 
     /// Opens a file system, or a snapshot of one, and replays its log. `read_only` refuses changes; a pending log is
@@ -116,7 +117,7 @@ pub trait FileSystems {
     fn complete_root(&self) -> Result<(), DatasetError>;
 }
 
-/// Intent logs that wait for their volumes to be opened.
+/// Pending intent logs, which are replayed when their volumes are opened.
 pub trait IntentLogs {
     /// Returns the volumes with pending logs. Reads one block of each volume of the pool.
     fn unreplayed_volumes(&self) -> Result<Vec<VolumeName>, DatasetError>;
@@ -169,7 +170,7 @@ pub trait Sending {
     /// destroyed. A bookmark uses no space.
     fn create_bookmark(&self, snapshot: &SnapshotName, mark: &str) -> Result<(), TransferError>;
 
-    /// Destroys a bookmark. One that is gone already is no error.
+    /// Destroys a bookmark. A missing one is no error.
     fn destroy_bookmark(&self, mark: &Bookmark) -> Result<(), TransferError>;
 }
 
@@ -205,21 +206,21 @@ pub trait Keys {
     /// All encrypted datasets, parents first. Opens none; a pool without any costs nothing.
     fn encrypted_datasets(&self) -> Result<Vec<KeyInfo>, DatasetError>;
 
-    /// Loads the key of an encryption root. A key that does not fit is refused, and so is one that
-    /// is loaded already ([`Exists`](crate::dataset::DatasetErrorKind::Exists)).
+    /// Loads the key of an encryption root. A wrong key is refused, and so is a second load
+    /// ([`Exists`](crate::dataset::DatasetErrorKind::Exists)).
     fn load_key(&self, root: DatasetRef<'_>, material: &KeyMaterial) -> Result<(), DatasetError>;
 
     /// Whether `material` is the key of an encryption root, loaded or not.
     fn check_key(&self, root: DatasetRef<'_>, material: &KeyMaterial) -> Result<(), DatasetError>;
 
-    /// Forgets a loaded key. Refused while a dataset that it opens is in use.
+    /// Unloads a key. Refused while a dataset that needs it is in use.
     fn unload_key(&self, root: DatasetRef<'_>) -> Result<(), DatasetError>;
 
     /// Changes the key of an encrypted dataset with a loaded key to one of its own. Descendants
     /// that inherit the key get the new one, too; all of them can be in use.
     fn change_key(&self, dataset: DatasetRef<'_>, key: &NewKey) -> Result<(), DatasetError>;
 
-    /// Lets an encryption root share the key of its parent.
+    /// Removes the own key of an encryption root, so that it inherits the key of its parent.
     fn inherit_key(&self, dataset: DatasetRef<'_>) -> Result<(), DatasetError>;
 
     /// Creates a parent for volumes that share a key: an encrypted file system, created with these
@@ -240,7 +241,8 @@ pub trait Upkeep {
     /// Discards free space on the devices.
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError>;
 
-    /// Forgets the errors of a device, or of all, and uses it again. A suspended pool resumes by [`Self::go_on`] only.
+    /// Clears the errors of a device, or of all, and uses it again. A suspended pool is resumed by [`Self::go_on`]
+    /// only.
     fn clear(&self, device: Option<&str>) -> Result<(), PoolError>;
 
     /// Returns the unrepairable damage, the first hundred ranges; a range can occur more than once. Can block on the
@@ -297,7 +299,7 @@ pub trait Devices {
     /// is next opened.
     fn offline(&self, device: &str, temporary: bool) -> Result<(), PoolError>;
 
-    /// Uses a device no more because it had too many errors, until it is cleared or replaced.
+    /// Faults a device because it had too many errors, until it is cleared or replaced.
     ///
     /// # Errors
     ///

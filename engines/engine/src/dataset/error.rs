@@ -8,7 +8,7 @@ use crate::unsupported::Unsupported;
 /// The kind of a failed dataset operation, for callers to match on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetErrorKind {
-    /// The name is taken.
+    /// The name exists.
     #[error("it exists already: choose another name")]
     Exists,
     /// No such dataset, or no such parent when one is made.
@@ -32,7 +32,7 @@ pub enum DatasetErrorKind {
     /// The file system has a feature that cannot be served.
     #[error("{why}")]
     FileSystemRefused {
-        /// In words.
+        /// The reason.
         why: String,
     },
     /// In use by this process.
@@ -41,7 +41,7 @@ pub enum DatasetErrorKind {
     /// Snapshots or children would go too.
     #[error("it has {what}: remove them first, or destroy recursively")]
     HasDependents {
-        /// In words.
+        /// The names of these objects.
         what: String,
     },
     /// A snapshot has clones.
@@ -71,13 +71,13 @@ pub enum DatasetErrorKind {
     Property {
         /// Its name.
         property: String,
-        /// In words.
+        /// The reason.
         why: &'static str,
     },
     /// Both sides of a promotion have a snapshot or a bookmark of this name.
     #[error("both have {what}: destroy one of the two")]
     Conflict {
-        /// In words.
+        /// The names of these objects.
         what: String,
     },
     /// The pool is full, or a quota or reservation does not allow it.
@@ -170,7 +170,7 @@ pub enum DatasetErrorKind {
     /// The engine has no such capability.
     #[error("{0}")]
     Unsupported(Unsupported),
-    /// Anything else.
+    /// Any other error.
     #[error("the ZFS library failed")]
     Library,
 }

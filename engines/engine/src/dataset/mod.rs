@@ -34,9 +34,9 @@ pub struct DatasetInfo {
     pub kind: DatasetKind,
     /// Whether it is a snapshot.
     pub snapshot: bool,
-    /// The snapshot a clone came from.
+    /// The origin of a clone.
     pub origin: Option<String>,
-    /// Stays the same when it is renamed or the pool moves.
+    /// Does not change when the dataset is renamed or the pool moves.
     pub guid: u64,
     /// The transaction group it was made in.
     pub creation_txg: u64,
@@ -45,9 +45,9 @@ pub struct DatasetInfo {
     /// Space charged to it and its descendants; for a snapshot, the space that destroying it would
     /// free.
     pub used: ByteCount,
-    /// Space that its current contents take.
+    /// Space of its current contents.
     pub referenced: ByteCount,
-    /// Space that it could still take; zero for snapshots.
+    /// Space available to it; zero for snapshots.
     pub available: ByteCount,
     /// Contents before compression.
     pub logical_referenced: ByteCount,
@@ -62,7 +62,7 @@ pub struct DatasetInfo {
     pub volume: Option<VolumeShape>,
 }
 
-/// Where a dataset's space goes, and its limits.
+/// The space of a dataset by use, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpaceUse {
     /// Its present contents.
@@ -79,7 +79,7 @@ pub struct SpaceUse {
     pub quota: ByteCount,
     /// Reserved for it and its descendants.
     pub reservation: ByteCount,
-    /// Most that its own contents may take; zero for no limit.
+    /// Limit for its own contents; zero for no limit.
     pub ref_quota: ByteCount,
     /// Written since the snapshot before it.
     pub written: ByteCount,
@@ -96,7 +96,7 @@ pub struct VolumeShape {
     pub block_size: ByteCount,
 }
 
-/// Whether a listing goes into snapshots.
+/// Whether a listing includes snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Snapshots {
     /// List them after their dataset.
@@ -124,12 +124,13 @@ pub struct VolumeSpec {
     /// Its block size. Small blocks suit random writes, large ones compress better; the default of
     /// kernel ZFS is 16K.
     pub block_size: ByteCount,
-    /// Take space only as it is written. Otherwise enough is reserved for the whole volume.
+    /// Reserves no space: blocks are allocated as they are written. Otherwise the full size is
+    /// reserved.
     pub sparse: bool,
     /// Native properties such as `compression` = `zstd-3`, and user properties such as
     /// `bulkhead:target` = `...`.
     pub properties: Vec<(String, Value)>,
-    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the
+    /// A separate key. Without one it is like its parent: unencrypted, or encrypted with the
     /// parent's key.
     pub key: Option<NewKey>,
 }
@@ -162,7 +163,7 @@ pub struct FileSystemSpec {
     pub group: u32,
     /// And permissions, with the bits for set-uid, set-gid and sticky.
     pub mode: u32,
-    /// Names have to be UTF-8. That never changes.
+    /// Names must be UTF-8. Cannot change after creation.
     pub utf8_only: bool,
     /// As [`VolumeSpec::properties`].
     pub properties: Vec<(String, Value)>,
@@ -178,7 +179,7 @@ impl FileSystemSpec {
     /// Kernel ZFS creates one more for shares.
     pub const OBJECTS_EMPTY: u64 = 8;
 
-    /// One that belongs to root, with default properties.
+    /// A file system owned by root, with default properties.
     pub fn plain(name: VolumeName) -> Self {
         Self {
             name,
@@ -197,10 +198,9 @@ impl FileSystemSpec {
 pub struct Damage {
     /// The dataset or snapshot; `None` for the pool's own metadata, and for destroyed datasets.
     pub dataset: Option<String>,
-    /// First byte and length, of a volume's data; `None` for anything else.
+    /// First byte and length, within a volume's data; `None` for all other objects.
     pub extent: Option<(u64, ByteCount)>,
-    /// The transaction group in which it was written, if that is known: older snapshots do not
-    /// share it.
+    /// The transaction group in which it was written, if known: older snapshots do not share it.
     pub birth_txg: Option<u64>,
 }
 

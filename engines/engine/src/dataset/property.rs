@@ -42,7 +42,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertySource {
@@ -63,7 +63,7 @@ pub enum PropertySource {
 pub struct Property {
     /// Its value.
     pub value: Value,
-    /// Where it comes from.
+    /// Its source.
     pub source: PropertySource,
 }
 

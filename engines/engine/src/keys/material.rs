@@ -16,7 +16,7 @@ pub const PASSPHRASE_BYTES_MAX: usize = 512;
 pub const ITERATIONS_MIN: u64 = 100_000;
 /// Default iterations, as in kernel ZFS.
 pub const ITERATIONS_DEFAULT: u64 = 350_000;
-/// More would keep a takeover waiting: some seconds of a processor.
+/// More would delay a takeover by some seconds of processor time.
 pub const ITERATIONS_MAX: u64 = 10_000_000;
 
 /// The form in which an owner stores a key.
@@ -105,7 +105,7 @@ impl KeyMaterial {
         Self(bytes)
     }
 
-    /// The bytes as they came.
+    /// The unchanged bytes.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }
@@ -116,8 +116,8 @@ impl KeyMaterial {
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
-    /// The wrapping key. `salt` and `iterations` count for passphrases, which take a good part of a
-    /// second.
+    /// Returns the wrapping key. `salt` and `iterations` apply to passphrases, which need a large
+    /// part of a second.
     pub fn wrapping_key(
         &self,
         format: KeyFormat,

@@ -23,7 +23,7 @@ pub struct NewKey {
     pub material: KeyMaterial,
     /// For a passphrase; none selects [`ITERATIONS_DEFAULT`].
     pub iterations: Option<u64>,
-    /// [`PROMPT`], or a file as `file:///PATH`: where every ZFS will look.
+    /// [`PROMPT`], or a file as `file:///PATH`, which every ZFS supports.
     pub location: String,
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// A device with a label of the pool, as far as its contents tell.
+/// A device with a label of the pool, as described by its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundDevice {
     /// Where it is.

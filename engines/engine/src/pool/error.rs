@@ -12,7 +12,7 @@ use crate::unsupported::Unsupported;
 /// recommended action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolErrorKind {
-    /// The name is taken in this process.
+    /// The name exists in this process.
     #[error("a pool of this name is open already: choose another name")]
     Exists,
     /// No such pool in this process.
@@ -77,7 +77,7 @@ pub enum PoolErrorKind {
     DeviceHolds {
         /// Which.
         path: PathBuf,
-        /// In words.
+        /// The contents.
         what: &'static str,
     },
     /// A device is smaller than ZFS allows, or smaller than the one to replace.
@@ -85,7 +85,7 @@ pub enum PoolErrorKind {
     DeviceTooSmall {
         /// Which.
         path: PathBuf,
-        /// In words.
+        /// The required size.
         needed: String,
     },
     /// A device cannot be opened or used.
@@ -93,7 +93,7 @@ pub enum PoolErrorKind {
     DeviceUnusable {
         /// Which.
         path: PathBuf,
-        /// In words.
+        /// The reason.
         why: String,
     },
     /// The pool has no such device.
@@ -108,7 +108,7 @@ pub enum PoolErrorKind {
     /// The pool's shape does not allow it.
     #[error("not possible with this pool: {why}")]
     Shape {
-        /// In words.
+        /// The reason.
         why: String,
     },
     /// No such property, or it cannot be set, or not to this.
@@ -116,10 +116,10 @@ pub enum PoolErrorKind {
     Property {
         /// Name.
         property: String,
-        /// In words.
+        /// The reason.
         why: String,
     },
-    /// Volumes are open, or an operation is under way.
+    /// Volumes are open, or an operation is active.
     #[error("the pool is busy: close its volumes and let running operations finish first")]
     Busy,
     /// All devices failed; I/O is blocked.
@@ -187,14 +187,14 @@ pub enum PoolErrorKind {
         "the pool has legs, and only their record, of number {0}, determines which of them hold all data: open it with the record"
     )]
     HasRecord(u64),
-    /// A device that has its label cannot be opened, and may be newer than those that can.
+    /// A device with a valid label cannot be opened, and might be newer than the others.
     #[error("{} cannot be opened: {why}; the data on the other devices may be older", .path.display())]
     UnopenedMayBeNewer {
         /// The devices that may be newer.
         doubt: Box<Doubt>,
         /// The device.
         path: PathBuf,
-        /// In words.
+        /// The reason.
         why: String,
     },
     /// Its disks have lost writes that they had acknowledged. An older state can be read.
@@ -234,16 +234,16 @@ pub enum PoolErrorKind {
     /// The pool is open for reading only.
     #[error("the pool is open for reading only")]
     ReadOnly,
-    /// The operation was under way or done already, or there is nothing to do.
+    /// The operation was active or complete already, or there is nothing to do.
     #[error("nothing to do: {why}")]
     NothingToDo {
-        /// In words.
+        /// The reason.
         why: String,
     },
     /// The engine has no such capability.
     #[error("{0}")]
     Unsupported(Unsupported),
-    /// Anything else.
+    /// Any other error.
     #[error("the ZFS library failed")]
     Library,
 }

@@ -1,4 +1,4 @@
-//! Whether the devices of a pool that are present may be older than those that are missing.
+//! Decides whether the present devices of a pool might be older than the missing ones.
 //!
 //! The library opens a pool at the newest transaction group of the devices that it can open, and
 //! ignores the rest. A stale leg of a mirror appears as a healthy pool without the newer one:
@@ -72,7 +72,7 @@ impl LegGroup {
     }
 }
 
-/// The devices of a pool, as far as the labels of those that are present tell.
+/// The devices of a pool, as described by the labels of the present ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Legs {
     /// Those of which a label was found.
@@ -168,7 +168,7 @@ impl Doubt {
 pub enum Basis {
     /// By their labels, present devices hold all data.
     Labels,
-    /// By a record kept elsewhere.
+    /// By an external record.
     Record,
     /// By an administrator's confirmation, which is consumed.
     Word,
@@ -190,11 +190,11 @@ pub enum Verdict {
 /// Evidence in addition to the labels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence<'a> {
-    /// A record that is kept elsewhere. It overrules the labels.
+    /// An external record. It overrides the labels.
     pub record: Option<&'a Record>,
     /// An administrator's confirmation.
     pub word: Option<&'a Word>,
-    /// Whether late devices had their time.
+    /// Whether the time-out for late devices has passed.
     pub has_waited: bool,
 }
 
@@ -420,7 +420,7 @@ mod tests {
             (&["1:pp", "log 1:pp"], None),
             // No roots are on logs.
             (&["1:pm", "log 1:pp"], Some(vec![101])),
-            // While a device is replaced, either may be the one that is whole.
+            // During a replacement, either device can be the complete one.
             (&["1:p(pm)"], Some(vec![103])),
             (&["1:p(Mp)"], None),
             (&["2:pp(pm)"], None),

@@ -47,9 +47,9 @@ pub enum CandidateState {
 /// The devices of a candidate, as far as their labels contain them.
 #[derive(Clone, Debug, Default)]
 pub struct CandidateDevices {
-    /// All that are known: of a group without any readable device, nothing is.
+    /// All known devices: a group without a readable device is unknown.
     pub all: Vec<CandidateDevice>,
-    /// Those that hold its data, for the decision whether they are the newest.
+    /// The devices with its data, for the decision whether they are the newest.
     pub legs: Legs,
     /// Why it is unclear which devices are its own; an import is refused until one is chosen.
     pub conflicts: Vec<Conflict>,
@@ -111,7 +111,7 @@ type Locks = Box<dyn Any + Send + Sync>;
 /// owners destroy it.
 pub struct SafeToOwn {
     pool_guid: u64,
-    /// Locks taken as part of the proof, kept until the engine holds its own.
+    /// Locks acquired as part of the proof, held until the engine has its own.
     _locks: Option<Locks>,
     previous: Previous,
     may_skip_watch: bool,
@@ -128,7 +128,7 @@ impl std::fmt::Debug for SafeToOwn {
 }
 
 impl SafeToOwn {
-    /// The pool was exported: its owner let go of it in good order.
+    /// The pool was exported: its owner released it cleanly.
     pub fn exported(candidate: &Candidate) -> Option<Self> {
         (candidate.state == CandidateState::Exported).then(|| Self {
             may_skip_watch: true,
@@ -136,10 +136,10 @@ impl SafeToOwn {
         })
     }
 
-    /// The pool was last used by this host, and every device's lock could be taken, so that the
-    /// process that used it is gone.
+    /// The pool was last used by this host, and every device's lock could be acquired, so the
+    /// process that used it has exited.
     ///
-    /// Made by engines, which take the `locks`.
+    /// Created by engines, which acquire the `locks`.
     pub fn same_host_and_locked(candidate: &Candidate, locks: impl Any + Send + Sync) -> Self {
         Self {
             _locks: Some(Box::new(locks)),
@@ -222,10 +222,10 @@ impl SafeToOwn {
     }
 }
 
-/// How a pool's disks are kept from other heads while it is open.
+/// The protection of a pool's disks against other heads while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Claims {
-    /// By reservations if all of its disks can be reserved, else by locks.
+    /// By reservations if all of its disks support them, else by locks.
     #[default]
     Auto,
     /// By advisory locks, which other processes of this host respect.
@@ -243,7 +243,7 @@ pub struct ImportOptions {
     pub without_log: bool,
     /// Under another name, from now on.
     pub rename: Option<PoolName>,
-    /// How its disks are kept from other heads.
+    /// The protection of its disks against other heads.
     pub claims: Claims,
     /// The devices that hold all data, by a record outside the pool.
     pub record: Option<Record>,

@@ -7,8 +7,8 @@ pub enum PreviousOwner {
     Unknown,
     /// It is stopped, as the administrator confirms.
     IsStopped,
-    /// The host of this name is stopped, and only if it was the owner is the pool free. Proof that
-    /// was found for one owner does not serve for another that came in between.
+    /// The host of this name is stopped; the pool is free only if it was the owner. The proof for
+    /// one owner is not valid for a later owner.
     HostIsStopped(String),
     /// The host of this name was powered off, with the same restriction.
     HostIsOff(String),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use units::PoolName;
 
-/// How the devices of a group keep data safe.
+/// The redundancy of a group of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupKind {
@@ -59,7 +59,7 @@ pub enum GroupRole {
 /// Devices that work together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// How they keep data safe.
+    /// Their redundancy.
     pub kind: GroupKind,
     /// Their purpose.
     pub role: GroupRole,
@@ -119,7 +119,7 @@ pub enum ScrubCommand {
 /// Commands for a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimCommand {
-    /// Tell the devices about all free space.
+    /// Discard all free space on the devices.
     Start,
     /// Pause.
     Pause,
@@ -132,7 +132,7 @@ pub enum TrimCommand {
 pub struct PoolProperty {
     /// Its name.
     pub name: String,
-    /// Its value, in words where it has some.
+    /// Its value, as a name where it has one.
     pub value: String,
     /// Whether the property is set explicitly.
     pub is_set: bool,

@@ -16,7 +16,7 @@ pub enum DeviceState {
     Degraded,
     /// Given up because of errors.
     Faulted,
-    /// Taken out of use by an administrator.
+    /// Taken offline by an administrator.
     Offline,
     /// Physically removed.
     Removed,
@@ -51,7 +51,7 @@ pub struct DeviceStatus {
     pub name: String,
     /// `disk`, `file`, `mirror`, `raidz`, `replacing`, `spare`, ...
     pub kind: String,
-    /// Its number: operations take it where a path would be ambiguous.
+    /// Its GUID: operations accept it if a path would be ambiguous.
     pub guid: u64,
     /// Its purpose.
     pub role: Role,
@@ -64,17 +64,17 @@ pub struct DeviceStatus {
     pub read_errors: u64,
     /// Writes that failed.
     pub write_errors: u64,
-    /// Blocks that came back with wrong contents.
+    /// Blocks with checksum errors.
     pub checksum_errors: u64,
-    /// I/O that took longer than 30 s.
+    /// I/O requests slower than 30 s.
     pub slow_io: u64,
-    /// Reads so far.
+    /// Total reads.
     pub read_count: u64,
-    /// Writes so far.
+    /// Total writes.
     pub write_count: u64,
-    /// Bytes read so far.
+    /// Total bytes read.
     pub read_bytes: u64,
-    /// Bytes written so far.
+    /// Total bytes written.
     pub write_bytes: u64,
     /// Bytes in use (of a group).
     pub allocated_bytes: u64,
@@ -102,7 +102,7 @@ pub struct DeviceStatus {
 pub struct Load {
     /// As [`DeviceStatus::name`]; the pool's.
     pub name: String,
-    /// Nanoseconds for which it was counted, on a clock that only goes forward.
+    /// Duration of the count in nanoseconds, by a monotonic clock.
     pub counted_ns: u64,
     /// Bytes in use (of a group).
     pub allocated_bytes: u64,
@@ -116,7 +116,7 @@ pub struct Load {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// How many reads took from 2^n ns to twice that on the device, by n.
+    /// Number of reads with a device latency from 2^n ns to twice that, by n.
     pub read_waits: Vec<u64>,
     /// The same of writes.
     pub write_waits: Vec<u64>,
@@ -144,7 +144,7 @@ pub enum ScanKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScanState {
-    /// Under way.
+    /// Active.
     Running,
     /// Stopped for now.
     Paused,
@@ -165,15 +165,15 @@ pub struct ScanStatus {
     pub started_s: u64,
     /// When it ended, seconds since 1970; 0 before.
     pub ended_s: u64,
-    /// Bytes to look at.
+    /// Bytes to scan.
     pub total_bytes: u64,
-    /// Bytes looked at.
+    /// Bytes scanned.
     pub done_bytes: u64,
     /// Bytes repaired or filled in.
     pub repaired_bytes: u64,
     /// Blocks that could not be repaired.
     pub errors: u64,
-    /// Seconds that it will still take, while it runs and its speed is known.
+    /// Estimated remaining seconds, while it runs and its speed is known.
     pub remaining_s: Option<u64>,
     /// Share done.
     pub percent: f64,
@@ -185,7 +185,7 @@ pub struct ScanStatus {
 pub enum Suspension {
     /// Its devices failed.
     DevicesFailed,
-    /// Another host may have taken it.
+    /// Another host might have imported it.
     OtherHost,
 }
 
@@ -201,9 +201,9 @@ pub struct FeatureStatus {
 /// Statistics of deduplication, over all blocks written with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DedupStatus {
-    /// Space that the blocks take.
+    /// Space of the blocks.
     pub stored_bytes: u64,
-    /// Space that they would take without it.
+    /// Space that they would need without it.
     pub referenced_bytes: u64,
 }
 
@@ -219,7 +219,7 @@ pub struct PoolStatus {
     /// Whether I/O is blocked, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
-    /// Files and blocks known to be damaged beyond repair.
+    /// Files and blocks with unrepairable damage.
     pub damaged: u64,
     /// Bytes of all groups for data, with redundancy.
     pub size_bytes: u64,
@@ -264,7 +264,7 @@ pub struct PoolHealth {
     pub unrecorded: Option<Unrecorded>,
 }
 
-/// A device that failed to make writes durable, which is not on record yet.
+/// A device that failed to make writes durable, which is not yet recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Unrecorded {
     /// Its number.

@@ -21,7 +21,7 @@ pub enum StreamFault {
 }
 
 impl StreamFault {
-    /// As an error, with a sentence.
+    /// Converts it to an error with a message.
     pub fn because(self, why: impl Into<String>) -> StreamError {
         StreamError {
             fault: self,
@@ -36,7 +36,7 @@ impl StreamFault {
 pub struct StreamError {
     /// Its fault.
     pub fault: StreamFault,
-    /// In words.
+    /// The reason.
     pub why: String,
 }
 
@@ -58,7 +58,7 @@ pub enum TransferErrorKind {
     /// The base of a send is no ancestor of the snapshot.
     #[error("the base is not an earlier snapshot of the same volume")]
     NotAncestor,
-    /// The stream is of a file system, and only volumes are taken.
+    /// The stream is of a file system, and only volumes are accepted.
     #[error("the stream is of a file system, and only volumes are taken")]
     OfFiles,
     /// The volume was written since the base.
@@ -99,7 +99,7 @@ pub enum TransferErrorKind {
          within, and 255 characters with the volume's name; name it here, as POOL/NAME@SNAPSHOT"
     )]
     SnapshotName(String),
-    /// The stream does not make a volume.
+    /// The stream does not contain a volume.
     #[error("the stream does not contain a usable volume")]
     NotAVolume,
     /// A text that is no resume token.
@@ -111,7 +111,7 @@ pub enum TransferErrorKind {
     /// The reader of the stream has failed or disconnected.
     #[error("the stream is not taken any more")]
     Sink,
-    /// Anything else.
+    /// Any other error.
     #[error("the ZFS library failed")]
     Library,
 }

@@ -17,14 +17,14 @@ pub struct SendForm {
     pub embedded: bool,
     /// Blocks of more than 128K are not split.
     pub large_blocks: bool,
-    /// Blocks stay compressed as they are stored.
+    /// Blocks are sent compressed, as they are stored.
     pub compressed: bool,
-    /// Blocks of an encrypted volume stay encrypted: the receiver needs no key.
+    /// Blocks of an encrypted volume are sent encrypted: the receiver needs no key.
     pub raw: bool,
 }
 
 impl Default for SendForm {
-    /// As stored, but readable: compressed blocks stay so.
+    /// As stored, but decrypted: compressed blocks are sent compressed.
     fn default() -> Self {
         Self {
             embedded: false,
@@ -127,7 +127,7 @@ impl Bookmark {
     }
 }
 
-/// Where a stream goes.
+/// The destination of a stream.
 #[derive(Clone, Debug)]
 pub struct ReceiveSpec {
     /// The volume or file system, which a full stream creates and an incremental one changes.
@@ -154,7 +154,7 @@ pub struct Received {
     pub snapshots: Vec<SnapshotName>,
     /// Bytes of the stream.
     pub bytes: u64,
-    /// User properties of the volume at the sender, if the stream had them.
+    /// User properties of the volume at the sender, if the stream contained them.
     pub properties: Vec<(String, String)>,
 }
 

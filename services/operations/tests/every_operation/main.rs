@@ -212,7 +212,7 @@ impl Bench {
         is_destroy && !WITHOUT_DRY_RUN.contains(&verb)
     }
 
-    /// Datasets, snapshots and bookmarks, with all that is known of each; nothing while the pool cannot be looked at.
+    /// Returns datasets, snapshots and bookmarks with all their properties; nothing while the pool is not accessible.
     fn everything(&self) -> BTreeMap<String, String> {
         let pool = &self.pool as &dyn Pool;
         let mut all = BTreeMap::new();
@@ -227,7 +227,7 @@ impl Bench {
             let fixed: Vec<_> = properties
                 .iter()
                 .filter(|(name, property)| {
-                    // How a run went is kept even where it failed.
+                    // The result of a run is stored even if it failed.
                     property.source == PropertySource::Local && *name != "bulkhead:replicate-state"
                 })
                 .collect();
@@ -254,7 +254,7 @@ pub struct Outcome {
     pub destroyed: Vec<String>,
 }
 
-/// Requests after which snapshots and datasets have other names, or one that was not complete is gone.
+/// Requests that rename snapshots and datasets, or remove an incomplete one.
 const MOVES: &[&str] = &[
     "filesystem.promote",
     "filesystem.rename",
@@ -277,7 +277,7 @@ const WITHOUT_DRY_RUN: &[&str] = &[
 ];
 
 impl Outcome {
-    /// In words.
+    /// Converts the result of a request.
     pub fn of(outcome: Result<Answer, control::Failure>) -> Self {
         let text = format!("{outcome:?}");
         let kind = match &outcome {
@@ -322,7 +322,7 @@ fn request(verb: &str, arguments: &str) -> Request {
     serde_json::from_value(whole).unwrap_or_else(|error| panic!("{verb} {arguments}: {error}"))
 }
 
-/// A table is performed from its beginning to its end, on a pool of its own.
+/// A table runs from its first line to its last, on a pool of its own.
 fn perform_table(name: &str) {
     let (_, table) = ALL.iter().find(|(own, _)| *own == name).expect("a table");
     let bench = Bench::prepared();

@@ -17,7 +17,7 @@ use operations::{Context, DocumentCache, NoServer, perform};
 use serde_json::json;
 use units::{SnapshotName, VolumeName};
 
-/// One run at a time is under way in a process.
+/// A process runs one replication at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {

@@ -146,7 +146,7 @@ pub const RIGHTS: &[Case] = &[
         r#"{"name":"tank/copy","keep_rights":true}"#,
         "changed",
     ),
-    // How long snapshots are kept would be another.
+    // The retention of the snapshots would change.
     (
         "snapshot.schedule.set",
         r#"{"of":"tank/plain","rules":["hourly keep 1"]}"#,
