@@ -41,7 +41,7 @@ pub enum DatasetErrorKind {
     /// Snapshots or children would go too.
     #[error("it has {what}: remove them first, or destroy recursively")]
     HasDependents {
-        /// The names of these objects.
+        /// The dependents.
         what: String,
     },
     /// A snapshot has clones.
@@ -77,7 +77,7 @@ pub enum DatasetErrorKind {
     /// Both sides of a promotion have a snapshot or a bookmark of this name.
     #[error("both have {what}: destroy one of the two")]
     Conflict {
-        /// The names of these objects.
+        /// The snapshot or bookmark.
         what: String,
     },
     /// The pool is full, or a quota or reservation does not allow it.

@@ -187,7 +187,7 @@ pub enum PoolErrorKind {
         "the pool has legs, and only their record, of number {0}, determines which of them hold all data: open it with the record"
     )]
     HasRecord(u64),
-    /// A device with a valid label cannot be opened, and might be newer than the others.
+    /// A device with a valid label cannot be opened, and might be newer than the present ones.
     #[error("{} cannot be opened: {why}; the data on the other devices may be older", .path.display())]
     UnopenedMayBeNewer {
         /// The devices that may be newer.
