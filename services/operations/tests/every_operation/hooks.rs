@@ -213,8 +213,7 @@ fn a_server_is_told_what_changes_under_its_clients() {
     }
 }
 
-/// An administrator who clears errors has checked the devices: a leg that failed three times within an hour is retried
-/// too.
+/// Errors are cleared after the devices were checked: a leg that failed three times within an hour is retried too.
 #[test]
 fn clearing_the_errors_of_a_pool_tries_its_legs_again() {
     let (bench, mut hooks) = prepared();
