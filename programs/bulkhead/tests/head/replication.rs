@@ -482,7 +482,8 @@ fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
     ));
     machine.ok("replicate run tank/v");
     let promote = "replicate promote vault/v --original-is-lost";
-    let why = "tank/v of pool tank, which this host serves, has the identity that vault/v would get";
+    let why =
+        "tank/v of pool tank, which this host serves, has the identity that vault/v would get";
     machine.refused(promote, 4, why);
     assert_eq!(far.stop(), 0);
     machine.refused(promote, 4, why);
