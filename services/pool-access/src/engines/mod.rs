@@ -116,7 +116,7 @@ pub struct Options<'a> {
     /// Devices that fail on command.
     pub faults: Option<Faults>,
     /// Changes the engine's own options, which it is given, so that it reaches legs.
-    pub legs: Option<Box<dyn Fn(&mut dyn Any) + 'a>>,
+    pub legs: Option<ChangeOptions<'a>>,
 }
 
 /// A file that lists failing devices, and their faults.
@@ -126,6 +126,9 @@ pub enum Faults {
     /// Whenever it changes.
     Always(PathBuf),
 }
+
+/// Changes the options of one engine; the argument is that engine's own type.
+pub type ChangeOptions<'a> = Box<dyn Fn(&mut dyn Any) + 'a>;
 
 impl Options<'_> {
     /// The defaults.
