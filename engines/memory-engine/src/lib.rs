@@ -8,10 +8,10 @@
 //!
 //! * Space is counted in whole blocks of contents, without metadata, compression, or more than one copy.
 //! * No data is encrypted. A dataset without a loaded key cannot be opened; a key that was changed elsewhere
-//! ([`KeyOutdated`](engine::dataset::DatasetErrorKind::KeyOutdated)) does not occur.
+//!   ([`KeyOutdated`](engine::dataset::DatasetErrorKind::KeyOutdated)) does not occur.
 //! * Streams have a format of their own, and no packages of several snapshots. Values of properties do not travel.
 //! * Devices hold no contents: a device that was removed is never out of date, and no data is ever
-//! damaged.
+//!   damaged.
 //! * A resilver or scrub completes at once unless scans are held. A raidz is not widened.
 //! * A suspended pool refuses changes that block in OpenZFS; I/O on volumes blocks.
 //! * Only properties that the appliance uses exist. A received value is not distinguished from a local one.
