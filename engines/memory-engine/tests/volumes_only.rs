@@ -14,8 +14,10 @@ use scenarios::{Bench, OF_DEVICES, Told};
 const DISK_BYTES: u64 = 256 << 20;
 const DISKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
+type Scenario = fn(&mut Bench<'_>);
+
 /// Each scenario with the capability that it demands first; none if it is performed to its end.
-const ENDS: &[(&str, fn(&mut Bench<'_>), Option<Capability>)] = &[
+const ENDS: &[(&str, Scenario, Option<Capability>)] = &[
     (
         "the_tree",
         scenarios::the_tree,
