@@ -81,6 +81,9 @@ budget! {
     /// this silence.
     CONFIRMED_SILENCE = 5_000, "silence of a head before a person's confirmation counts";
 
+    /// A head that boots alone starts its pools after the witness did not hear the other head for this long.
+    SILENT_AT_WITNESS = 15_000, "silence of a head at the witness before the other head starts alone";
+
     /// The worst pause of a fault that redundancy hides (a leg, a disk of a mirror, a link), as promised.
     PROMISED_HIDDEN = 3_000, "promised: the worst pause of a fault that redundancy hides";
     /// Lease of clients of file systems: a client that is silent for longer loses its opens and locks. The grace period
@@ -112,6 +115,8 @@ const _: () = {
     assert_shorter(ACKNOWLEDGE_WAIT, SILENCE_MAX);
     // A head that was frozen while an administrator confirmed that it is off discards its state when it runs again.
     assert_shorter(FREEZE, CONFIRMED_SILENCE);
+    // A witness that was frozen for a shorter time than it notices, or a head that reconnects to it, does not count as silence.
+    assert_shorter(FREEZE.saturating_add(SILENCE_MAX), SILENT_AT_WITNESS);
     // A server that is only slow is not killed by the watch between two checks.
     assert_shorter(WATCH_INTERVAL, MONITOR_RESPONSE_MIN);
     assert_shorter(MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);

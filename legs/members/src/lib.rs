@@ -15,6 +15,7 @@
 
 mod client;
 pub mod limits;
+mod liveness;
 mod member;
 mod server;
 mod silence;
@@ -24,6 +25,7 @@ pub mod wire;
 pub use leg_memory::lock_file;
 
 pub use client::{Heard, LinkState, Links, Peer};
+pub use liveness::Liveness;
 pub use member::{Member, PoolState, ReadmitError, Serves, Word, pools_in, readmit};
 pub use server::{Friend, Lend, Server};
 pub use silence::Silence;

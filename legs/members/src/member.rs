@@ -267,6 +267,8 @@ impl Member {
             | Message::Looked(_)
             | Message::AskConfiguration
             | Message::Configuration(_)
+            | Message::AskLiveness
+            | Message::Liveness(_)
             | Message::Lent(_) => None,
         };
         let boot = self.boot;

@@ -19,6 +19,7 @@ use crate::limits::{
     HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_AT_ONCE_MAX,
     MESSAGES_PER_SECOND_MAX,
 };
+use crate::liveness::Watch;
 use crate::member::Member;
 use crate::stream::{End, Pace, greet, hear, prepare, say};
 use crate::wire::{Envelope, Message};
@@ -128,6 +129,7 @@ pub struct Server {
     /// Called for each message, before it is handled.
     heard: Box<Heard>,
     lend: Arc<Lend>,
+    watch: Mutex<Watch>,
     /// Claims in progress on all connections.
     claims: Arc<Semaphore>,
 }
@@ -174,6 +176,7 @@ impl Server {
             guests: Mutex::default(),
             heard: Box::new(heard),
             lend: Arc::new(lend),
+            watch: Mutex::new(Watch::new()),
             claims: Arc::new(Semaphore::new(CLAIMS_OF_ALL_MAX)),
         }))
     }
@@ -189,6 +192,10 @@ impl Server {
 
     fn guests(&self) -> MutexGuard<'_, Guests> {
         self.guests.lock().expect("no holder panics")
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().expect("no holder panics")
     }
 
     /// Accepts connections forever.
@@ -282,6 +289,7 @@ impl Server {
             let envelope = hear(stream).await?;
             pace.wait().await;
             tracing::trace!(member = from.0, ?envelope, "a message");
+            self.watch().note(from);
             (self.heard)(from, &envelope);
             match envelope.message {
                 Message::AskLender(..) | Message::LookAt(_) => {
@@ -294,6 +302,12 @@ impl Server {
                         let answer = self.answer_to(&envelope, message);
                         answers.send(answer).await.map_err(|_| End::Closed)?;
                     }
+                    continue;
+                }
+                Message::AskLiveness => {
+                    let message = Message::Liveness(self.watch().liveness());
+                    let answer = self.answer_to(&envelope, message);
+                    answers.send(answer).await.map_err(|_| End::Closed)?;
                     continue;
                 }
                 _ => {}

@@ -1,5 +1,7 @@
 //! Encodes and decodes messages, as described in `docs/formats/members.md`.
 
+use std::collections::BTreeMap;
+
 use leg_record::codec::{Malformed, Reader, Writer};
 use leg_record::{
     Answer, Ballot, DecodeError, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId,
@@ -7,6 +9,7 @@ use leg_record::{
 };
 
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::liveness::{Liveness, MEMBERS_MAX};
 use crate::silence::Silence;
 
 const MAGIC: &[u8; 8] = b"BHMEMBER";
@@ -37,6 +40,7 @@ mod kind {
     pub(super) const BEGIN_DISK: u8 = 11;
     pub(super) const LOOK_AT_DISK: u8 = 12;
     pub(super) const ASK_CONFIGURATION: u8 = 13;
+    pub(super) const ASK_LIVENESS: u8 = 14;
     pub(super) const KNOWN: u8 = 65;
     pub(super) const PROMISED: u8 = 66;
     pub(super) const SERVES: u8 = 67;
@@ -50,6 +54,7 @@ mod kind {
     pub(super) const LENDER_REFUSED: u8 = 82;
     pub(super) const LOOKED: u8 = 83;
     pub(super) const CONFIGURATION: u8 = 84;
+    pub(super) const LIVENESS: u8 = 85;
 }
 
 /// A message.
@@ -79,6 +84,10 @@ pub enum Message {
     AskConfiguration,
     /// That digest; `None` if the configuration does not name the pool.
     Configuration(Option<[u8; DIGEST_BYTES]>),
+    /// A request: when was each member heard last?
+    AskLiveness,
+    /// Its response.
+    Liveness(Liveness),
 }
 
 /// State of a disk that a pool is to be created on.
@@ -271,7 +280,19 @@ fn put_message(out: &mut Writer, message: &Message) -> u8 {
             out.bytes(&digest.unwrap_or_default());
             kind::CONFIGURATION
         }
+        Message::AskLiveness => kind::ASK_LIVENESS,
+        Message::Liveness(liveness) => put_liveness(out, liveness),
     }
+}
+
+fn put_liveness(out: &mut Writer, liveness: &Liveness) -> u8 {
+    out.number(liveness.observed_ms);
+    out.count(liveness.silent_ms.len());
+    for (member, silent_ms) in &liveness.silent_ms {
+        out.number(member.0);
+        out.number(*silent_ms);
+    }
+    kind::LIVENESS
 }
 
 fn put_lender_request(out: &mut Writer, disk: DiskId, request: LenderRequest) -> u8 {
@@ -558,6 +579,29 @@ fn read_silence(reader: &mut Reader<'_>) -> Result<Silence, WireError> {
         .ok_or(WireError::Malformed)
 }
 
+fn read_liveness(reader: &mut Reader<'_>) -> Result<Liveness, WireError> {
+    let (observed_ms, count) = (reader.number()?, reader.short()?);
+    if count as usize > MEMBERS_MAX {
+        return Err(WireError::Malformed);
+    }
+    let mut silent_ms = BTreeMap::new();
+    for _ in 0..count {
+        let (member, ms) = (reader.member()?, reader.number()?);
+        // In ascending order, so that a value has one encoding.
+        if silent_ms
+            .last_key_value()
+            .is_some_and(|(last, _)| *last >= member)
+        {
+            return Err(WireError::Malformed);
+        }
+        silent_ms.insert(member, ms);
+    }
+    Ok(Liveness {
+        observed_ms,
+        silent_ms,
+    })
+}
+
 fn read_message(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
     Ok(match kind {
         kind::ALIVE => Message::Alive,
@@ -602,6 +646,8 @@ fn read_message(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError>
                 (false, false) => return Err(WireError::Malformed),
             }
         }
+        kind::ASK_LIVENESS => Message::AskLiveness,
+        kind::LIVENESS => Message::Liveness(read_liveness(reader)?),
         _ => return Err(WireError::Malformed),
     })
 }

@@ -616,3 +616,33 @@ fn a_member_that_floods_a_head_is_slowed_down() {
     assert!((1024..4096).contains(&count), "{count} in two seconds");
     drop(links);
 }
+
+/// A head that boots alone requests it; a heartbeat is enough to be heard.
+#[test]
+fn a_witness_reports_when_it_heard_each_head_last() {
+    let world = World::new();
+    let (one, other) = (world.head(0), world.head(1));
+    let liveness = |head: &Head| {
+        let begun = Instant::now();
+        loop {
+            head.links.say(WITNESS, 0, Message::AskLiveness);
+            match head.heard.recv_timeout(Duration::from_millis(100)) {
+                Ok(heard) => match heard.envelope.message {
+                    Message::Liveness(liveness) => return liveness,
+                    other => panic!("{other:?}"),
+                },
+                Err(_) => assert!(begun.elapsed() < WAIT, "no response"),
+            }
+        }
+    };
+    let begun = Instant::now();
+    while !liveness(&one).silent_ms.contains_key(&HEADS[1]) {
+        assert!(begun.elapsed() < WAIT, "its heartbeats are not heard");
+    }
+    drop(other);
+    let silence = Duration::from_millis(1500);
+    while !liveness(&one).is_silent(HEADS[1], silence) {
+        assert!(begun.elapsed() < WAIT, "it is heard after its end");
+    }
+    assert!(!liveness(&one).is_silent(HEADS[0], silence));
+}

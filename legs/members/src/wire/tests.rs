@@ -55,6 +55,7 @@ fn messages() -> Vec<Message> {
     ];
     all.extend(Silence::ALL.map(Message::Silent));
     all.extend(lender_messages());
+    all.extend(liveness());
     all
 }
 
@@ -134,6 +135,18 @@ fn lender_messages() -> Vec<Message> {
     ];
     all.extend(denied.into_iter().chain(looked));
     all
+}
+
+fn liveness() -> Vec<Message> {
+    let silent_ms = [(MemberId(1), 400), (MemberId(2), 70_000)];
+    vec![
+        Message::AskLiveness,
+        Message::Liveness(Liveness::default()),
+        Message::Liveness(Liveness {
+            observed_ms: 90_000,
+            silent_ms: silent_ms.into(),
+        }),
+    ]
 }
 
 /// As written by the first release.
@@ -236,6 +249,25 @@ fn the_longest_memory_fits() {
         body_bytes(too_long.to_le_bytes()),
         Err(WireError::TooLong(too_long))
     );
+}
+
+/// At most so many members, each once, in ascending order.
+#[test]
+fn a_liveness_that_lists_too_many_members_or_one_twice_is_malformed() {
+    let listed = |members: &[u64]| {
+        let mut bytes = vec![kind::LIVENESS];
+        for number in [POOL, 5, 90_000] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend((members.len() as u32).to_le_bytes());
+        for number in members.iter().flat_map(|member| [*member, 400]) {
+            bytes.extend(number.to_le_bytes());
+        }
+        Envelope::decode(&bytes).is_ok()
+    };
+    let most: Vec<u64> = (0..=MEMBERS_MAX as u64).collect();
+    assert!(listed(&[]) && listed(&[1, 2]) && listed(&most[1..]));
+    assert!(!listed(&most) && !listed(&[1, 1]) && !listed(&[2, 1]));
 }
 
 /// The example bytes of `docs/formats/members.md`.
