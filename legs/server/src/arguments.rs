@@ -57,6 +57,13 @@ pub enum LegServerVerb {
         #[arg(required = true, value_name = "DISK")]
         disks: Vec<PathBuf>,
     },
+    /// Succeed if this head can start its pools alone: the witness received nothing of the other head, and the legs of this one are current
+    #[command(after_help = "Example:\n  bulkhead leg-server may-start-alone")]
+    MayStartAlone {
+        /// The configuration of legs
+        #[arg(long, value_name = "FILE", default_value = CONFIG)]
+        config: PathBuf,
+    },
     /// Readmit this head to a pool after its file was lost. It has no vote until it has received the record
     #[command(after_help = "Example:\n  bulkhead leg-server readmit 100 --forget")]
     Readmit(ReadmitArgs),

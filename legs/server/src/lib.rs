@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 pub mod arguments;
 mod files;
 mod identity;
@@ -92,6 +93,7 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
             }
         }
         Some(LegServerVerb::Look { disks }) => look::run(disks, out),
+        Some(LegServerVerb::MayStartAlone { config }) => alone::run(config, out),
         Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
         None => serve(command, state_dir),
     }

@@ -48,11 +48,14 @@ impl Listener {
             pools: file.pools.values().map(|pool| pool.guid).collect(),
         });
         let others = configured.heads().iter().filter(|head| **head != me);
+        // A connection to the witness carries heartbeats only: by them the other head, if it boots alone, learns that this one is alive.
+        let witness = configured.witness();
         let peers: Vec<Peer> = others
-            .filter_map(|head| {
-                let entry = file.member(*head)?;
+            .chain(&witness)
+            .filter_map(|member| {
+                let entry = file.member(*member)?;
                 Some(Peer {
-                    member: *head,
+                    member: *member,
                     fingerprint: entry.fingerprint,
                     addresses: entry.members.clone(),
                 })
@@ -74,6 +77,9 @@ impl Listener {
         let hear = {
             let (ear, listener) = (Arc::clone(&ear), Arc::clone(&listener));
             move |heard: Heard| {
+                if Some(heard.from) == witness {
+                    return;
+                }
                 listener.note(heard.from, heard.envelope.boot);
                 ear.hear(heard);
             }

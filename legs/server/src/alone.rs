@@ -1,0 +1,358 @@
+//! `bulkhead leg-server may-start-alone`: whether a head that boots without the other one may start its pools. It may if the witness has
+//! not heard the other head for a while, and if the legs of this head are current by the record of a pool.
+//!
+//! No data depends on it: a takeover needs a fence, and the record decides which legs are opened. It keeps a head that booted with its cables cut
+//! from fencing the head that serves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use certificates::Identity;
+use control::{Failure, FailureKind};
+use leg_record::{Answer, Config, DiskId, MemberId, Record, Request, Tag};
+use legs_config::{Kind, LegsFile};
+use members::limits::SILENT_AT_WITNESS;
+use members::{Heard, LinkState, Links, Liveness, Message, Peer};
+use rendering::Printer;
+use serde::Serialize;
+
+use crate::{identity, random};
+
+/// A member without a response by then is taken for one that is unreachable.
+const WAIT: Duration = Duration::from_secs(4);
+/// A request without a response is sent again after this time.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Interval of checks for connections.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Responses that are not read yet; more are dropped, and requested again.
+const RESPONSES_MAX: usize = 1024;
+
+/// The pools that this head may start.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct MayStart {
+    pools: Vec<String>,
+}
+
+impl fmt::Display for MayStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "no other head is alive by the witness, and the legs of this head are current: {}",
+            self.pools.join(", ")
+        )
+    }
+}
+
+/// The responses of the members.
+#[derive(Debug, Default)]
+struct Responses {
+    /// By member and number of the pool; none if the member cannot vote for the pool.
+    records: BTreeMap<(MemberId, u64), Option<Record>>,
+    liveness: Option<Liveness>,
+    /// Why the witness is not connected.
+    lost: Option<String>,
+}
+
+/// Succeeds if this head may start its pools alone.
+///
+/// # Errors
+///
+/// It may not, and why: the witness hears another head or does not respond, or this head's legs are not current.
+pub(crate) fn run(config: &Path, out: Printer) -> Result<(), Failure> {
+    let (file, _) = identity::config(config)?;
+    let Some(witness) = file.membership().witness() else {
+        return Err(Failure::usage(format!(
+            "{} names no witness, so no member can report that the other head is off",
+            config.display()
+        )));
+    };
+    let identity = identity::of(&file)?;
+    let responses = request(&file, &identity, witness)?;
+    let pools = judge(&file, witness, &responses).map_err(|why| {
+        Failure::new(FailureKind::Failed, format!("this head waits for the other one: {why}")).advise(
+            "start the other head, or repair the networks. If the other head is off for certain (cords out), have this one start its pools: \
+             `corosync-cmapctl -s quorum.cancel_wait_for_all u8 1`",
+        )
+    })?;
+    let may = MayStart { pools };
+    out.either(&may, || may.to_string())
+}
+
+fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Responses, Failure> {
+    let (me, boot) = (file.me(), random()?);
+    let peers = [me, witness].into_iter().filter_map(|member| {
+        let entry = file.member(member)?;
+        Some(Peer {
+            member,
+            fingerprint: entry.fingerprint,
+            addresses: entry.members.clone(),
+        })
+    });
+    let (send, received) = sync_channel(RESPONSES_MAX);
+    let links = Links::start(me, boot, identity, peers.collect(), move |heard| {
+        // Dropped if there are too many.
+        let _ = send.try_send(heard);
+    })
+    .map_err(Failure::of("connect to the witness"))?;
+    let until = Instant::now() + WAIT;
+    let mut responses = Responses::default();
+    let tag = Tag { boot, number: 1 };
+    let guids: Vec<u64> = file.pools.values().map(|pool| pool.guid).collect();
+    let reads = [me, witness]
+        .into_iter()
+        .flat_map(|member| guids.iter().map(move |guid| (member, *guid)));
+    let mut open: BTreeSet<(MemberId, u64)> = reads.collect();
+    exchange(&links, &received, until, &mut responses, |responses| {
+        open.retain(|read| !responses.records.contains_key(read));
+        let reads = open.iter();
+        reads
+            .map(|(member, pool)| (*member, *pool, Message::Ask(Request::Read(tag))))
+            .collect()
+    });
+    // Last, so that it is fresh; and a witness of an earlier release disconnects.
+    exchange(
+        &links,
+        &received,
+        until,
+        &mut responses,
+        |responses| match responses.liveness {
+            Some(_) => Vec::new(),
+            None => vec![(witness, 0, Message::AskLiveness)],
+        },
+    );
+    responses.lost = match links.states().remove(&witness) {
+        Some(LinkState::Connected(_)) => None,
+        Some(LinkState::Lost(why) | LinkState::Stranger(why)) => Some(why),
+        None => Some("no connection yet".to_owned()),
+    };
+    Ok(responses)
+}
+
+/// Sends what is `open`, again and again, until nothing is, or until that time.
+fn exchange(
+    links: &Links,
+    received: &Receiver<Heard>,
+    until: Instant,
+    responses: &mut Responses,
+    mut open: impl FnMut(&Responses) -> Vec<(MemberId, u64, Message)>,
+) {
+    let mut sent = BTreeMap::<(MemberId, u64), Instant>::new();
+    loop {
+        let open = open(responses);
+        if open.is_empty() || Instant::now() >= until {
+            return;
+        }
+        for (member, pool, message) in open {
+            let at = sent.get(&(member, pool));
+            if at.is_none_or(|at| at.elapsed() >= AGAIN) && links.say(member, pool, message) {
+                sent.insert((member, pool), Instant::now());
+            }
+        }
+        match received.recv_timeout(CHECK_INTERVAL) {
+            Ok(heard) => responses.take(heard),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+impl Responses {
+    fn take(&mut self, heard: Heard) {
+        let key = (heard.from, heard.envelope.pool);
+        match heard.envelope.message {
+            Message::Tell(Answer::Known(_, memory)) => {
+                self.records.insert(key, memory.accepted);
+            }
+            Message::Tell(_) | Message::Silent(_) => {
+                self.records.insert(key, None);
+            }
+            Message::Liveness(liveness) => self.liveness = Some(liveness),
+            _ => {}
+        }
+    }
+}
+
+/// The pools whose record allows this head to open them alone, or why there is none.
+fn judge(file: &LegsFile, witness: MemberId, responses: &Responses) -> Result<Vec<String>, String> {
+    let me = file.me();
+    let Some(liveness) = &responses.liveness else {
+        return Err(match &responses.lost {
+            Some(why) => format!("the witness does not respond ({why})"),
+            None => {
+                "the witness does not report which heads are alive: install the same release there"
+                    .to_owned()
+            }
+        });
+    };
+    let heads = file.members.iter();
+    let mut others = heads.filter(|(_, one)| one.kind == Kind::Head && one.number != me.0);
+    let silence_s = SILENT_AT_WITNESS.as_secs();
+    if let Some((name, one)) =
+        others.find(|(_, one)| !liveness.is_silent(MemberId(one.number), SILENT_AT_WITNESS))
+    {
+        let silent_ms = liveness.silent_ms.get(&MemberId(one.number));
+        return Err(
+            match silent_ms.is_some_and(|ms| *ms < SILENT_AT_WITNESS.as_millis() as u64) {
+                true => format!("{name} is alive: the witness receives its heartbeats"),
+                false => format!("the witness has not listened for {silence_s} s yet"),
+            },
+        );
+    }
+    let mut why = "no pool has a record yet".to_owned();
+    let mut pools = Vec::new();
+    for (name, pool) in &file.pools {
+        let record = |member| {
+            responses
+                .records
+                .get(&(member, pool.guid))
+                .cloned()
+                .flatten()
+        };
+        let (Some(own), Some(other)) = (record(me), record(witness)) else {
+            let silent = match record(me) {
+                Some(_) => "the witness",
+                None => "the leg-server of this head",
+            };
+            why = format!("{silent} has no record of {name}");
+            continue;
+        };
+        let newest = std::cmp::max_by_key(own, other, Record::version);
+        match file
+            .config(name)
+            .is_some_and(|config| is_openable(&config, &newest))
+        {
+            true => pools.push(name.to_string()),
+            false => {
+                let current = newest.current.keys();
+                let current: Vec<String> = current.map(|disk| file.disk_name(*disk)).collect();
+                why = format!(
+                    "legs of this head are not current: {name} needs {}",
+                    current.join(", ")
+                );
+            }
+        }
+    }
+    match pools.is_empty() {
+        true => Err(why),
+        false => Ok(pools),
+    }
+}
+
+/// Whether the current legs of this head are enough for each group.
+fn is_openable(config: &Config, record: &Record) -> bool {
+    let own = record.current.keys().copied();
+    let own: BTreeSet<DiskId> = own
+        .filter(|disk| config.lender(*disk) == Some(config.me))
+        .collect();
+    config.is_readable(&own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leg_record::{Ballot, Lack};
+
+    const ME: MemberId = MemberId(1);
+    const OTHER: MemberId = MemberId(2);
+    const WITNESS: MemberId = MemberId(3);
+    const POOL: u64 = 123;
+
+    fn file() -> LegsFile {
+        let member = |name: &str, number: u64, kind: &str, lends: &str| {
+            format!(
+                "[members.{name}]\nnumber = {number}\nkind = \"{kind}\"\nmembers = [\"10.9.1.{number}:7071\"]\n{lends}fingerprint = \"{}\"\n",
+                format!("0{number}").repeat(32)
+            )
+        };
+        let text = format!(
+            "me = \"a\"\ncertificate = \"/c\"\nkey = \"/k\"\n{}{}{}[pools.tank]\nguid = {POOL}\n[[pools.tank.groups]]\nneeded = 1\nlegs = [\
+             {{ disk = 11, head = \"a\", path = \"/x\" }}, {{ disk = 22, head = \"b\", path = \"/y\" }}]\n",
+            member("a", 1, "head", "lends = [\"10.9.1.1:7072\"]\n"),
+            member("b", 2, "head", "lends = [\"10.9.1.2:7072\"]\n"),
+            member("w", 3, "witness", ""),
+        );
+        legs_config::parse(&text).expect("well formed")
+    }
+
+    /// A record of that epoch in which these disks are current.
+    fn record(epoch: u64, current: &[u64]) -> Record {
+        let ballot = Ballot { epoch, nonce: 1 };
+        let mut record = Record::new(POOL, ballot, [DiskId(11), DiskId(22)]);
+        let lack = Lack {
+            since: 30,
+            newest: 30,
+        };
+        for disk in [11, 22].iter().filter(|disk| !current.contains(disk)) {
+            record.drop_disk(DiskId(*disk), lack);
+        }
+        record
+    }
+
+    fn responses(own: Option<Record>, other: Option<Record>, other_s: Option<u64>) -> Responses {
+        let heard = other_s.map(|seconds| (OTHER, seconds * 1000));
+        Responses {
+            records: [((ME, POOL), own), ((WITNESS, POOL), other)].into(),
+            liveness: Some(Liveness {
+                observed_ms: 60_000,
+                silent_ms: heard.into_iter().chain([(ME, 100)]).collect(),
+            }),
+            lost: None,
+        }
+    }
+
+    fn why(responses: &Responses) -> String {
+        judge(&file(), WITNESS, responses).expect_err("it waits")
+    }
+
+    #[test]
+    fn a_head_starts_alone_if_the_other_is_silent_and_its_own_legs_are_current() {
+        let both = record(3, &[11, 22]);
+        for other_s in [None, Some(15), Some(600)] {
+            let responses = responses(Some(both.clone()), Some(both.clone()), other_s);
+            let judged = judge(&file(), WITNESS, &responses);
+            assert_eq!(judged, Ok(vec!["tank".to_owned()]), "{other_s:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_whose_peer_is_alive_waits() {
+        let both = record(3, &[11, 22]);
+        let responses = responses(Some(both.clone()), Some(both), Some(14));
+        assert!(why(&responses).contains("b is alive"));
+    }
+
+    #[test]
+    fn a_head_waits_for_a_witness_that_is_lost_that_is_older_or_that_just_started() {
+        let both = record(3, &[11, 22]);
+        let mut responses = responses(Some(both.clone()), Some(both), None);
+        responses.liveness.as_mut().expect("there").observed_ms = 14_999;
+        assert!(why(&responses).contains("has not listened for 15 s"));
+        responses.liveness = None;
+        assert!(why(&responses).contains("install the same release"));
+        responses.lost = Some("refused".to_owned());
+        assert!(why(&responses).contains("does not respond (refused)"));
+    }
+
+    /// Whoever has the newer record: this head was off while the other one wrote, or the witness was.
+    #[test]
+    fn a_head_whose_legs_are_stale_by_the_newest_record_waits() {
+        let (old, new) = (record(3, &[11, 22]), record(4, &[22]));
+        for (own, other) in [(&old, &new), (&new, &old)] {
+            let responses = responses(Some(own.clone()), Some(other.clone()), None);
+            let why = why(&responses);
+            assert!(why.contains("not current: tank needs b:/y"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_head_or_a_witness_that_lost_its_record_is_no_member() {
+        let both = record(3, &[11, 22]);
+        let unknown = why(&responses(Some(both.clone()), None, None));
+        assert!(unknown.contains("the witness has no record of tank"));
+        let unknown = why(&responses(None, Some(both), None));
+        assert!(unknown.contains("the leg-server of this head has no record"));
+    }
+}
