@@ -14,6 +14,9 @@ use units::PoolName;
 
 use cluster::appliance_file;
 
+/// Maximum length of a reported reason, in characters.
+const REASON_CHARS_MAX: usize = 400;
+
 /// The appliance file of this host, for commands that do not name one.
 fn path() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_APPLIANCE");
@@ -175,6 +178,18 @@ pub fn not_here(pool: &PoolName) -> Failure {
         .advise("`crm_mon -1` shows which head has it")
 }
 
+/// Pacemaker does not respond, and the reason if it is not started because this head boots alone.
+fn no_pacemaker() -> String {
+    let reason = std::fs::read_to_string(::appliance::render::AWAIT_HEADS_REASON_PATH);
+    let reason = reason.unwrap_or_default();
+    let reason: String = reason.trim().chars().take(REASON_CHARS_MAX).collect();
+    let message = "it belongs to the appliance, and no Pacemaker responds here";
+    match reason.is_empty() {
+        true => message.to_owned(),
+        false => format!("{message}: {reason}"),
+    }
+}
+
 fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Result<(), Failure> {
     use PoolStanding as S;
     let refused = |why: String, advice: String| {
@@ -197,7 +212,7 @@ fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Resul
             "if it stays stopped until the command is over, add --maintenance".to_owned(),
         ),
         S::Unknown => refused(
-            "it belongs to the appliance, and no Pacemaker responds here".to_owned(),
+            no_pacemaker(),
             format!(
                 "run the command on the head that serves it; if no head does, and none will before the command is \
                  over ({stop} on any head that is up), add --maintenance"

@@ -7,9 +7,12 @@ pub const AWAIT_HEADS_PATH: &str = "/etc/bulkhead/await-heads";
 /// The drop-in of Pacemaker's unit that runs it.
 pub const PACEMAKER_UNIT_PATH: &str = "/etc/systemd/system/pacemaker.service.d/bulkhead.conf";
 
-/// The script without the heads and the limit. It uses the age of Corosync, so that a restart of Pacemaker alone, long
-/// after the boot, does not wait. It reads `/proc/uptime`, because the clock can be set during boot.
-const LOOP: &str = r#"
+/// Why the script still blocks, in one line. `/run` is empty after a boot.
+pub const AWAIT_HEADS_REASON_PATH: &str = "/run/bulkhead/await-heads";
+
+/// The begin of the script, after the heads and the limit. It uses the age of Corosync, so that a restart of Pacemaker
+/// alone, long after the boot, does not wait. It reads `/proc/uptime`, because the clock can be set during boot.
+const BEGIN: &str = r#"
 [ "$limit_s" -gt 0 ] || exit 0
 ticks=$(getconf CLK_TCK)
 now_s() { cut -d. -f1 /proc/uptime; }
@@ -19,31 +22,63 @@ corosync_age_s() {
     echo $(($(now_s) - ${20} / ticks))
 }
 begin_s=$(now_s)
+is_late() { [ $(($(now_s) - begin_s)) -ge "$limit_s" ] || [ "$(corosync_age_s 2>/dev/null)" -ge "$limit_s" ]; }
+"#;
+
+/// The action after the limit: Pacemaker is started.
+const START: &str = r#"
+after_limit() {
+    echo "$joined of $heads heads are members after $limit_s s: Pacemaker starts, and may power the other heads off" >&2
+    exit 0
+}
+"#;
+
+/// The action after the limit: request the confirmation of the witness. `two_node` implies `wait_for_all`, so Corosync
+/// keeps a head that boots alone without quorum. If anything here fails, that rule holds. An administrator can cancel it
+/// by the same command.
+const REQUEST_CONFIRMATION: &str = r#"
+reason=/run/bulkhead/await-heads
+rm -f "$reason"
+after_limit() {
+    # It has seen the other head since it started, or an administrator has cancelled the wait.
+    if timeout 2 corosync-quorumtool -s 2>/dev/null | grep -q '^Quorate: *Yes'; then rm -f "$reason"; exit 0; fi
+    if reply=$(timeout 10 bulkhead leg-server may-start-alone 2>&1); then
+        echo "$reply" >&2
+        timeout 2 corosync-cmapctl -s quorum.cancel_wait_for_all u8 1 >&2
+    elif reply=$(echo "$reply" | sed 's/^bulkhead: //;q'); [ "$reply" != "$(cat "$reason" 2>/dev/null)" ]; then
+        echo "$reply" >&2
+        mkdir -p /run/bulkhead
+        echo "$reply" >"$reason"
+    fi
+    sleep 1
+}
+"#;
+
+const LOOP: &str = r#"
 while :; do
     joined=$(timeout 2 corosync-cmapctl runtime.members. 2>/dev/null | grep -c '= joined$')
-    [ "$joined" -lt "$heads" ] || exit 0
-    if [ $(($(now_s) - begin_s)) -ge "$limit_s" ] || [ "$(corosync_age_s 2>/dev/null)" -ge "$limit_s" ]; then
-        echo "$joined of $heads heads are members after $limit_s s: Pacemaker starts, and may power the other heads off" >&2
-        exit 0
-    fi
+    [ "$joined" -lt "$heads" ] || { rm -f /run/bulkhead/await-heads; exit 0; }
+    ! is_late || after_limit
     sleep 0.2
 done
 "#;
 
 /// Returns a script that blocks until Corosync sees all heads, for a bounded time. Pacemaker powers off every head that
 /// it has never seen. With a majority or a witness a head that boots first could do so while the other heads still
-/// boot.
+/// boot. Two heads with legs and a witness that does not vote block until it confirms that the other head is not alive.
 pub fn await_heads_script(appliance: &Appliance) -> String {
     let quorum = appliance.quorum.as_ref();
-    let limit_s = match quorum.map(|quorum| quorum.rule) {
-        Some(QuorumRule::Witness | QuorumRule::Majority) => appliance.timeouts().boot_wait_s,
+    let wait_s = appliance.timeouts().boot_wait_s;
+    let (limit_s, after_limit) = match quorum.map(|quorum| quorum.rule) {
+        Some(QuorumRule::Witness | QuorumRule::Majority) => (wait_s, START),
+        Some(QuorumRule::TwoNode) if appliance.witness.is_some() => (wait_s, REQUEST_CONFIRMATION),
         // Without the other head there is no quorum, so that Pacemaker powers nothing off. A single head has no other
         // head to wait for.
-        Some(QuorumRule::TwoNode) | None => 0,
+        Some(QuorumRule::TwoNode) | None => (0, START),
     };
     format!(
         "#!/bin/sh\n{}\n# Run before Pacemaker starts: wait for the other heads, which may still boot.\n\
-         heads={}\nlimit_s={limit_s}\n{LOOP}",
+         heads={}\nlimit_s={limit_s}\n{BEGIN}{after_limit}{LOOP}",
         super::GENERATED,
         appliance.heads.len(),
     )
@@ -74,6 +109,14 @@ mod tests {
         assert!(three.contains("heads=3\nlimit_s=60\n"), "{three}");
         let pair = script(include_str!("../../../../examples/pair.toml"));
         assert!(pair.contains("limit_s=0\n"), "{pair}");
+        assert!(!pair.contains("may-start-alone"), "{pair}");
+        let voting = include_str!("../../../../examples/legs-two-heads-witness.toml");
+        assert!(!script(voting).contains("may-start-alone"));
+        let legs = script(&voting.replace("rule = \"witness\"", "rule = \"two-node\""));
+        assert!(legs.contains("heads=2\nlimit_s=60\n"), "{legs}");
+        assert!(legs.contains("bulkhead leg-server may-start-alone"));
+        let alone = script(include_str!("../../../../examples/legs-two-heads.toml"));
+        assert!(alone.contains("limit_s=0\n"), "{alone}");
         let single = script(include_str!("../../../../examples/single.toml"));
         assert!(single.contains("heads=1\nlimit_s=0\n"), "{single}");
     }

@@ -10,7 +10,10 @@ mod corosync;
 mod legs;
 
 pub use agents::{ADDRESS_AGENT_PATH, AGENT_PATH, address_agent_script, agent_script};
-pub use boot::{AWAIT_HEADS_PATH, PACEMAKER_UNIT_PATH, await_heads_script, pacemaker_unit};
+pub use boot::{
+    AWAIT_HEADS_PATH, AWAIT_HEADS_REASON_PATH, PACEMAKER_UNIT_PATH, await_heads_script,
+    pacemaker_unit,
+};
 pub use cib::{
     Cib, Colocation, FencingLevel, Location, Operation, Order, Ordered, Primitive, Score,
     address_id, address_prefix, cib, common_interface, fence_ids, pool_id, pool_of,
