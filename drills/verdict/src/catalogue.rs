@@ -58,6 +58,8 @@ macro_rules! drills {
                         | Self::WitnessLost
                         | Self::WitnessHung
                         | Self::StaleAlone
+                        | Self::OneReturns
+                        | Self::BootsApart
                         | Self::PowerInTurn
                         | Self::PowerLostDuringReturn
                         | Self::PartitionFenceDead
@@ -157,6 +159,10 @@ drills! {
         Hidden Same Forbidden;
     StaleAlone "stale-alone": "legs: a leg falls behind, all lose their power, and the head with all that was acknowledged is late",
         Unbounded Anywhere Allowed;
+    OneReturns "one-returns": "legs: all lose their power, and one of two heads returns alone",
+        Unbounded Anywhere Allowed;
+    BootsApart "boots-apart": "legs: a head reboots, and does not see the serving head; both reach the witness",
+        Hidden Same Allowed;
     PowerInTurn "power-in-turn": "legs: heads lose their power one after the other, and get it back in another order",
         Unbounded Anywhere Allowed;
     PowerLostDuringReturn "power-lost-during-return": "legs: a leg is resilvered, and a head loses its power during that",

@@ -10,8 +10,8 @@ use cluster::process::Invocation;
 use lab::{Power, Who};
 use units::{HeadName, NetworkName, PoolName};
 
-use super::damage;
 use super::heads::{other_head, reach_fence_devices};
+use super::{alone, damage};
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
@@ -77,8 +77,13 @@ pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Optio
         Drill::LastLegDamaged if !has_two_lenders(appliance, pool) => {
             Some("its legs are not on two heads")
         }
-        Drill::WitnessLost | Drill::WitnessHung if appliance.witness.is_none() => {
+        Drill::WitnessLost | Drill::WitnessHung | Drill::OneReturns | Drill::BootsApart
+            if appliance.witness.is_none() =>
+        {
             Some("no witness remembers")
+        }
+        Drill::BootsApart if appliance.has_voting_witness() => {
+            Some("the witness votes: a head that reaches it has quorum")
         }
         Drill::LegHung if appliance.witness.is_none() && appliance.heads.len() == 2 => {
             Some("of two heads alone the other one has to agree that its legs are lost")
@@ -169,6 +174,11 @@ pub fn strike(
         }
         Drill::LastLegDamaged => damage::strike(environment, head, &lender),
         Drill::StaleAlone => return_stale_alone(environment, head, &lender, rng),
+        Drill::OneReturns => {
+            let one = if rng.bool() { head } else { &lender };
+            alone::return_alone(environment, one)
+        }
+        Drill::BootsApart => alone::boot_apart(environment, head, &lender),
         Drill::PowerInTurn => lose_power_in_turn(environment, rng),
         Drill::PowerLostDuringReturn => lose_power_during_return(environment, head, &lender, rng),
         Drill::PartitionFenceDead => part(environment, head, &lender),
@@ -290,7 +300,7 @@ fn signal_witness(environment: &Environment, word: &str) -> Result<(), DrillErro
 }
 
 /// Addresses of a head in `networks`.
-fn addresses_in(
+pub(super) fn addresses_in(
     appliance: &Appliance,
     head: &HeadName,
     is_meant: impl Fn(&NetworkName) -> bool,
@@ -302,7 +312,7 @@ fn addresses_in(
 }
 
 /// Blocks or unblocks packets from `head` to `addresses`. Packets in the other direction always arrive.
-fn route(
+pub(super) fn route(
     environment: &Environment,
     head: &HeadName,
     addresses: &[IpAddr],
@@ -417,7 +427,10 @@ fn return_stale_alone(
     }
     let back = Moment::now();
     let is_over = |environment: &Environment| {
-        let is_refused = |one: &HeadName| environment.pool_log(one).contains(REFUSAL);
+        let is_refused = |one: &HeadName| {
+            environment.pool_log(one).contains(REFUSAL)
+                || alone::waits(environment, one, "legs of this head are not current")
+        };
         heads.iter().any(is_refused) || environment.client.seen.all_answered_since(back)
     };
     let has_votes = environment.lab.appliance().witness.is_some() || heads.len() > 1;
@@ -547,7 +560,10 @@ fn part(
 
 /// Switches on heads that the cluster switched off, as an operator does without service. Returns when clients have
 /// replies, or all heads are on permanently.
-fn switch_on(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
+pub(super) fn switch_on(
+    environment: &mut Environment,
+    fault: &mut Fault,
+) -> Result<(), DrillError> {
     for _ in 0..OPERATOR_ROUNDS {
         let since = Moment::now();
         let answered = environment
@@ -598,16 +614,24 @@ mod tests {
         let witness = appliance(include_str!(
             "../../../../examples/legs-two-heads-witness.toml"
         ));
-        assert_eq!(impossible(&witness), []);
+        assert_eq!(impossible(&witness), [Drill::BootsApart]);
         let three = appliance(include_str!("../../../../examples/legs-three-heads.toml"));
         let none = [
             Drill::WitnessLost,
             Drill::WitnessHung,
+            Drill::OneReturns,
+            Drill::BootsApart,
             Drill::ThirdHeadJoins,
         ];
         assert_eq!(impossible(&three), none);
         let two = appliance(include_str!("../../../../examples/legs-two-heads.toml"));
-        let alone = [Drill::LegHung, Drill::WitnessLost, Drill::WitnessHung];
+        let alone = [
+            Drill::LegHung,
+            Drill::WitnessLost,
+            Drill::WitnessHung,
+            Drill::OneReturns,
+            Drill::BootsApart,
+        ];
         assert_eq!(impossible(&two), alone);
         let mut shared = witness;
         let first = shared.pools[&tank].addresses[0].network.clone();

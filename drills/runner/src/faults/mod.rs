@@ -1,5 +1,6 @@
 //! Injects faults, and undoes them.
 
+mod alone;
 mod clock;
 mod damage;
 mod disks;
