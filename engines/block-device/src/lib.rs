@@ -235,6 +235,23 @@ pub trait BlockDevice: Send + Sync {
     /// Writes `data` at byte `offset` by copying it.
     fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
+    /// Writes `data` at byte `offset`, durably if the device can do both in one call. Returns whether the data is durable;
+    /// if not, a [`flush`](Self::flush) makes it so.
+    fn write_durably(
+        &self,
+        offset: u64,
+        data: &[u8],
+        wait_mode: WaitMode<'_>,
+    ) -> Result<bool, DeviceError> {
+        self.write(offset, data, wait_mode).map(|()| false)
+    }
+
+    /// Whether every write blocks for the disk. Then a connection without further requests should wait for it on its own
+    /// thread: a worker would save nothing and cost two switches of threads.
+    fn always_blocks(&self) -> bool {
+        false
+    }
+
     /// Zeros `extent`.
     fn write_zeroes(
         &self,

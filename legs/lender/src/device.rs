@@ -173,7 +173,7 @@ impl BlockDevice for LentDevice {
         Ok(Box::new(Write {
             device: self.clone(),
             offset: extent.offset,
-            memory: Aligned::new(extent.length as usize),
+            memory: Aligned::with_any_contents(extent.length as usize),
         }))
     }
 
@@ -184,6 +184,22 @@ impl BlockDevice for LentDevice {
             return Err(DeviceError::new(kind, "write", extent));
         }
         self.write_aligned(offset, &Aligned::of(data), wait_mode)
+    }
+
+    fn write_durably(
+        &self,
+        offset: u64,
+        data: &[u8],
+        wait_mode: WaitMode<'_>,
+    ) -> Result<bool, DeviceError> {
+        let extent = Extent::new(offset, data.len() as u64);
+        let _passage = self.enter_to_change("write", extent, wait_mode)?;
+        let written = self.disk.write_durably(offset, &Aligned::of(data));
+        written.map_err(|errno| failed("write", extent, errno))
+    }
+
+    fn always_blocks(&self) -> bool {
+        true
     }
 
     fn write_zeroes(

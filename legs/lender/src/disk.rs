@@ -1,5 +1,6 @@
 //! One raw disk, or a file that stands for one. Whoever opens it has it alone.
 
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,15 +10,16 @@ use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, fallocate, flock,
     fstat, ioctl_blkpbszget, ioctl_blksszget, open, seek,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use units::Extent;
 
 use crate::aligned::Aligned;
 
 /// Zeroes that are written at once where the disk cannot zero by itself.
 const ZEROES_BYTES: u64 = 1 << 20;
-/// What the page cache takes for a file.
+/// What a file is served with. One that bypasses the page cache is read and written in its physical blocks here.
 const FILE_BLOCK_BYTES: u32 = 512;
+const FILE_PHYSICAL_BLOCK_BYTES: u32 = 8 * FILE_BLOCK_BYTES;
 
 /// Why a disk cannot be lent.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,8 @@ pub struct Disk {
     pub(crate) size: u64,
     pub(crate) logical_block: u32,
     pub(crate) physical_block: u32,
+    /// Reads and writes begin and end at multiples.
+    io_block: u64,
     /// Shared by writes of whole blocks; alone for one that has to read what is around it.
     edges: RwLock<()>,
     flushes: Flushes,
@@ -51,6 +55,24 @@ pub struct Disk {
     identity: Identity,
     /// A change failed, or it is gone.
     has_failed: AtomicBool,
+}
+
+/// Past the page cache where the file system can do that: what is written is on its way to the disk at once, and is not
+/// copied before.
+fn direct_flag(path: &Path) -> OFlags {
+    let block = u64::from(FILE_PHYSICAL_BLOCK_BYTES);
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    let is_possible = || {
+        let file = open(path, flags, Mode::empty()).ok()?;
+        let bytes = fstat(&file).ok()?.st_size as u64;
+        let mut first = Aligned::with_any_contents(block as usize);
+        rustix::io::pread(&file, first.bytes_mut(), 0).ok()?;
+        (bytes % block == 0).then_some(())
+    };
+    match is_possible() {
+        Some(()) => OFlags::DIRECT,
+        None => OFlags::empty(),
+    }
 }
 
 /// Number of a block device, or file system and number of a file.
@@ -94,6 +116,14 @@ impl Flushes {
         self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
     }
 
+    /// An error once a flush has failed.
+    fn check(&self) -> Result<(), Errno> {
+        match self.has_failed.load(Ordering::Acquire) {
+            true => Err(Errno::IO),
+            false => Ok(()),
+        }
+    }
+
     fn flush(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
         if self.has_failed.load(Ordering::Acquire) {
             return Err(Errno::IO);
@@ -127,7 +157,7 @@ impl Disk {
         let system = |errno| OpenError::System(path.to_owned(), errno);
         let kind = rustix::fs::stat(path).map_err(system)?.st_mode;
         let flags = match FileType::from_raw_mode(kind) {
-            FileType::RegularFile => OFlags::empty(),
+            FileType::RegularFile => direct_flag(path),
             FileType::BlockDevice => OFlags::EXCL | OFlags::DIRECT,
             _ => return Err(OpenError::NotADisk(path.to_owned())),
         };
@@ -145,7 +175,11 @@ impl Disk {
                 ioctl_blksszget(&fd).map_err(system)?,
                 ioctl_blkpbszget(&fd).map_err(system)?,
             ),
-            false => (FILE_BLOCK_BYTES, 8 * FILE_BLOCK_BYTES),
+            false => (FILE_BLOCK_BYTES, FILE_PHYSICAL_BLOCK_BYTES),
+        };
+        let io_block = match !is_block_device && flags.contains(OFlags::DIRECT) {
+            true => physical_block,
+            false => logical_block,
         };
         let size = seek(&fd, SeekFrom::End(0)).map_err(system)?;
         Ok(Self {
@@ -154,6 +188,7 @@ impl Disk {
             size: size - size % u64::from(logical_block),
             logical_block,
             physical_block,
+            io_block: io_block.into(),
             edges: RwLock::default(),
             flushes: Flushes::new(),
             identity: identity(&stat),
@@ -201,7 +236,7 @@ impl Disk {
 
     /// The extent in whole blocks.
     fn whole(&self, extent: Extent) -> Extent {
-        let block = u64::from(self.logical_block);
+        let block = self.io_block;
         let start = extent.offset - extent.offset % block;
         let end = (extent.offset + extent.length).next_multiple_of(block);
         Extent::new(start, end - start)
@@ -214,7 +249,7 @@ impl Disk {
 
     fn read_around(&self, extent: Extent) -> Result<(Aligned, usize), Errno> {
         let whole = self.whole(extent);
-        let mut memory = Aligned::new(whole.length as usize);
+        let mut memory = Aligned::with_any_contents(whole.length as usize);
         let mut done = 0;
         while done < memory.bytes().len() {
             let rest = &mut memory.bytes_mut()[done..];
@@ -246,6 +281,32 @@ impl Disk {
         };
         self.flushes.note_written();
         self.note_change(written)
+    }
+
+    /// The same, durably. `false`: it is written, and a flush has to follow.
+    pub(crate) fn write_durably(&self, offset: u64, data: &Aligned) -> Result<bool, Errno> {
+        let extent = Extent::new(offset, data.bytes().len() as u64);
+        if self.whole(extent) != extent {
+            return self.write(offset, data).map(|()| false);
+        }
+        let written = {
+            let _shared = self.shared();
+            let pieces = [IoSlice::new(data.bytes())];
+            pwritev2(&self.fd, &pieces, offset, ReadWriteFlags::DSYNC)
+        };
+        match written {
+            Ok(count) if count == data.bytes().len() => self.flushes.check().map(|()| true),
+            // Not all of it, or not in this way: all of it again in two steps.
+            Ok(_) | Err(Errno::INTR | Errno::OPNOTSUPP | Errno::INVAL) => {
+                self.write(offset, data).map(|()| false)
+            }
+            // The write or the flush in it failed. Later flushes would not report it.
+            Err(errno) => {
+                self.flushes.note_written();
+                self.note_change(self.flushes.flush(|| Err(errno)))?;
+                Err(errno)
+            }
+        }
     }
 
     fn write_whole(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
@@ -338,6 +399,29 @@ mod tests {
         assert_eq!(read(&disk, 509, 6), b"\x07a\0\0d\x07");
         disk.zero(Extent::new(4096, 4096), true).expect("zeroed");
         assert_eq!(read(&disk, 4095, 3), b"\x07\0\0");
+    }
+
+    /// A write that is durable at once leaves nothing to flush, and one of parts of blocks is flushed after it.
+    #[test]
+    fn a_durable_write_leaves_its_neighbours_and_needs_no_flush_of_whole_blocks() {
+        let (_file, disk) = disk(1 << 20);
+        disk.write(0, &Aligned::of(&[7; 16384])).expect("written");
+        disk.flush().expect("flushed");
+        let whole = disk.write_durably(4096, &Aligned::of(&[8; 4096]));
+        assert!(whole.expect("written") && disk.is_clean());
+        let part = disk.write_durably(510, &Aligned::of(b"abcd"));
+        assert!(!part.expect("written") && !disk.is_clean());
+        assert_eq!(read(&disk, 508, 8), b"\x07\x07abcd\x07\x07");
+        assert_eq!(read(&disk, 4094, 4), b"\x07\x07\x08\x08");
+    }
+
+    #[test]
+    fn after_a_failed_flush_no_durable_write_succeeds() {
+        let (_file, disk) = disk(1 << 20);
+        disk.fail();
+        let written = disk.write_durably(4096, &Aligned::of(&[8; 4096]));
+        assert_eq!(written, Err(Errno::IO));
+        assert!(disk.has_failed());
     }
 
     /// Its answer is lost with a connection, and the next session asks again. The system would say that all is well.

@@ -50,6 +50,26 @@ enum Queue {
     Unbounded,
 }
 
+/// What remains of a write before its reply.
+#[derive(Clone, Copy)]
+enum Flush {
+    /// The write need not be durable.
+    NotAsked,
+    /// The device wrote durably.
+    Done,
+    /// The device has to be flushed.
+    Needed,
+}
+
+impl Flush {
+    fn of(durable: bool) -> Self {
+        match durable {
+            true => Self::Needed,
+            false => Self::NotAsked,
+        }
+    }
+}
+
 /// A read in progress.
 struct Reading {
     request: Request,
@@ -288,22 +308,30 @@ impl Served {
         alone: bool,
     ) {
         let (offset, arrived) = (request.offset, Instant::now());
+        let device = &self.export.device;
+        let wait_mode = match durable && alone && device.always_blocks() {
+            true => {
+                self.connection.note_absence();
+                WaitMode::MayBlock
+            }
+            false => WaitMode::NoWait,
+        };
         let Some(own) = self.connection.standing.own_change() else {
             return;
         };
-        let written = self.export.device.write(offset, data, WaitMode::NoWait);
+        let written = self.write_now(offset, data, durable, wait_mode);
         drop(own);
         match written {
-            Ok(()) => self.written(&request, durable, alone, Thread::Connection, arrived),
+            Ok(flush) => self.written(&request, flush, alone, Thread::Connection, arrived),
             Err(error) if error.kind == ErrorKind::WouldBlock => {
                 let data = data.to_vec();
                 // Bounded by the connection's pending operations and the gathered size.
                 self.defer_change(move |served, change| {
                     let wait_mode = WaitMode::Permitted(change);
-                    match served.export.device.write(offset, &data, wait_mode) {
-                        Ok(()) => {
+                    match served.write_now(offset, &data, durable, wait_mode) {
+                        Ok(flush) => {
                             let thread = Thread::Elsewhere;
-                            served.written(&request, durable, true, thread, arrived);
+                            served.written(&request, flush, true, thread, arrived);
                         }
                         Err(error) => served.fail(&request, &error, Thread::Elsewhere),
                     }
@@ -311,6 +339,27 @@ impl Served {
             }
             Err(error) => self.fail(&request, &error, Thread::Connection),
         }
+    }
+
+    /// Writes `data`; what a durable write still needs.
+    fn write_now(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durable: bool,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Flush, DeviceError> {
+        let device = &self.export.device;
+        if !durable {
+            return device
+                .write(offset, data, wait_mode)
+                .map(|()| Flush::NotAsked);
+        }
+        let is_durable = device.write_durably(offset, data, wait_mode)?;
+        Ok(match is_durable {
+            true => Flush::Done,
+            false => Flush::Needed,
+        })
     }
 
     /// Writes the contents of `loan`.
@@ -329,13 +378,16 @@ impl Served {
         let committed = loan.commit(WaitMode::NoWait);
         drop(own);
         match committed {
-            Commit::Done => self.written(&request, durable, alone, Thread::Connection, arrived),
+            Commit::Done => {
+                let flush = Flush::of(durable);
+                self.written(&request, flush, alone, Thread::Connection, arrived);
+            }
             Commit::Failed(error) => self.fail(&request, &error, Thread::Connection),
             Commit::WouldBlock(loan) => self.defer_change(move |served, change| {
                 match loan.commit(WaitMode::Permitted(change)) {
                     Commit::Done => {
-                        let thread = Thread::Elsewhere;
-                        served.written(&request, durable, true, thread, arrived);
+                        let (flush, thread) = (Flush::of(durable), Thread::Elsewhere);
+                        served.written(&request, flush, true, thread, arrived);
                     }
                     Commit::Failed(error) => served.fail(&request, &error, Thread::Elsewhere),
                     Commit::WouldBlock(loan) => {
@@ -352,15 +404,16 @@ impl Served {
     fn written(
         self: &Arc<Self>,
         request: &Request,
-        durable: bool,
+        flush: Flush,
         alone: bool,
         thread: Thread,
         arrived: Instant,
     ) {
         self.export.counters.write(request.length);
-        match durable {
-            true => self.flush_after(request, alone, thread, Some(arrived)),
-            false => {
+        match flush {
+            Flush::Needed => self.flush_after(request, alone, thread, Some(arrived)),
+            Flush::Done => self.flushed(request, &Ok(()), thread, Some(arrived)),
+            Flush::NotAsked => {
                 self.has_written(request, arrived);
                 self.done(request, thread);
             }
