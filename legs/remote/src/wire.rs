@@ -1,8 +1,8 @@
-//! The bytes of a connection, in the clear or encrypted. One thread receives and waits; any other sends and does not.
+//! The bytes of a connection, in the clear or encrypted. One thread at a time receives and waits; any other sends and does not.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -85,10 +85,10 @@ impl Wire {
         let _ = poll(&mut both, Some(&LOOK));
     }
 
-    /// What comes, for one thread.
-    pub(crate) fn receiver(&self) -> Receiver<'_> {
+    /// What comes, for one thread at a time.
+    pub(crate) fn receiver(self: &Arc<Self>) -> Receiver {
         Receiver {
-            wire: self,
+            wire: Arc::clone(self),
             plain: Vec::new(),
             used: 0,
             encrypted: Vec::new(),
@@ -115,21 +115,25 @@ impl Write for NoWait<'_> {
 }
 
 /// Receives, and waits for what comes.
-pub(crate) struct Receiver<'a> {
-    wire: &'a Wire,
+pub(crate) struct Receiver {
+    wire: Arc<Wire>,
     /// Decrypted, of which the first `used` bytes were given away.
     plain: Vec<u8>,
     used: usize,
     encrypted: Vec<u8>,
 }
 
-impl Receiver<'_> {
+impl Receiver {
     /// Waits for encrypted bytes and decrypts them; `false` at the end of the connection.
-    fn fill(&mut self, tls: &Mutex<ClientConnection>) -> io::Result<bool> {
+    fn fill(&mut self) -> io::Result<bool> {
+        let wire = Arc::clone(&self.wire);
+        let Some(tls) = &wire.tls else {
+            return Ok(false);
+        };
         self.plain.clear();
         self.used = 0;
         self.encrypted.resize(RECEIVE_BYTES, 0);
-        let count = (&self.wire.socket).read(&mut self.encrypted)?;
+        let count = (&wire.socket).read(&mut self.encrypted)?;
         let mut rest = &self.encrypted[..count];
         let mut tls = lock(tls);
         while !rest.is_empty() {
@@ -145,18 +149,18 @@ impl Receiver<'_> {
             }
         }
         // Answers of TLS itself. What the socket does not take goes with the next request.
-        let _ = self.wire.drain(&mut tls);
+        let _ = wire.drain(&mut tls);
         Ok(count > 0)
     }
 }
 
-impl Read for Receiver<'_> {
+impl Read for Receiver {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &self.wire.tls else {
+        if self.wire.tls.is_none() {
             return (&self.wire.socket).read(bytes);
-        };
+        }
         while self.used == self.plain.len() {
-            match self.fill(tls) {
+            match self.fill() {
                 Ok(true) => {}
                 Ok(false) => return Ok(0),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
