@@ -16,7 +16,9 @@ from proof.bench import relay
 from proof.bench.counters import FioResult, parse_fio
 from proof.bench.media import written_file
 from proof.bench.points import KIBIBYTE, MEBIBYTE
-from proof.legs.machines import Head, Machines
+from proof.bench.throttle import HeldDisk
+from proof.legs.cables import LENDS, Cables
+from proof.legs.machines import WITNESS_NUMBER, Head, Machines
 from proof.process import Child, checked, tree_cpu_seconds
 from proof.runtime import ProofError, free_port
 
@@ -26,13 +28,28 @@ ARC_BYTES = 64 * MEBIBYTE
 """Much smaller than the volume, so that reads reach a leg."""
 DELAYS_US = (0, 100, 500)
 SEQUENTIAL, SYNCHRONOUS, READS, RETURN = "legs-1m-write", "legs-4k-sync", "legs-reads-at-home", "legs-return"
-POINTS = (SEQUENTIAL, *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US), READS, RETURN)
+CABLES_GBIT = (1, 10)
+POINTS = (
+    SEQUENTIAL,
+    *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US),
+    READS,
+    RETURN,
+    *(f"{SEQUENTIAL}-{rate}gbit" for rate in CABLES_GBIT),
+)
+HELD_BYTES_S = 200_000_000
+"""What a disk writes in a second where disks and cables are the limit."""
+HELD_ARC_BYTES = 1024 * MEBIBYTE
+"""There: dirty data is a share of the cache, and a transaction group of a few MiB costs as many round trips as a large one."""
 SLACK_SECONDS = 180.0
 CURRENT_SECONDS = 300.0
 AWAY_BYTES = 512 * MEBIBYTE
 """Written while a leg is away, so that the resync is long enough to measure client writes during it."""
-SEQUENTIAL_SHARE_MIN = 0.85
-SYNCHRONOUS_RATIO_MAX = 1.15
+SEQUENTIAL_SHARE_MIN = 0.95
+"""Where disks and cables are the limit."""
+SYNCHRONOUS_RATIO_MAX = {0: 1.5, 100: 1.25, 500: 1.15}
+CPU_OF_LOCAL_MAX = {SEQUENTIAL: 1.3, SYNCHRONOUS: 1.6}
+"""CPU of the pool server, as a multiple of that of the same pool with both disks on one head."""
+LENDER_US_MAX = {SEQUENTIAL: 500.0, SYNCHRONOUS: 60.0}
 P99_RATIO_MAX = 2.0
 
 
@@ -84,6 +101,15 @@ class Bench:
                     self._return(pair)
             finally:
                 pair.kill_all()
+        # The last ones: they leave the network of this machine.
+        for rate in CABLES_GBIT:
+            if f"{SEQUENTIAL}-{rate}gbit" in chosen:
+                self._sequential_held(rate)
+
+    def _local(self, name: str) -> _LocalMirror:
+        folder = self._scratch / f"local-{name}"
+        folder.mkdir()
+        return _LocalMirror(self._program, folder)
 
     def _sequential(self) -> None:
         pair, plain = self._machines("sequential"), self._scratch / "plain"
@@ -92,13 +118,13 @@ class Bench:
         port = free_port()
         server = Child("qemu-nbd", _plain_server(remote, port), plain / "qemu-nbd.log")
         shares, ours_rates, raw_rates = [], [], []
+        words = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--end_fsync=1", "--refill_buffers"]
         used = _Cpu(pair)
         operations = 0
         try:
             _fill(pair.a)
             runtime.wait_until("qemu-nbd listens", lambda: _listens(port), SLACK_SECONDS, 0.05)
             for repetition in range(self._repetitions):
-                words = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--end_fsync=1", "--refill_buffers"]
 
                 def raw(words: Sequence[str] = words) -> float:
                     # Both concurrently, like the writes of a mirror; the slower one counts.
@@ -122,13 +148,62 @@ class Bench:
             pair.kill_all()
         share = statistics.median(shares)
         beside = f"{statistics.median(ours_rates):.0f} MB/s; raw double write {statistics.median(raw_rates):.0f} MB/s"
-        self._add(SEQUENTIAL, "of the raw double write", share, beside, f">= {SEQUENTIAL_SHARE_MIN}", share >= SEQUENTIAL_SHARE_MIN)
-        self._cpu(SEQUENTIAL, used, operations)
+        self._add(SEQUENTIAL, "of the raw double write", share, beside)
+        self._cpu(SEQUENTIAL, SEQUENTIAL, used, operations, words)
         self.details[SEQUENTIAL] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
 
-    def _cpu(self, point: str, used: _Cpu, operations: int) -> None:
-        for name, seconds in used.spent().items():
-            self._add(point, f"CPU us/op, {name}", seconds / operations * 1e6, "")
+    def _cpu(self, point: str, kind: str, used: _Cpu, operations: int, words: Sequence[str]) -> None:
+        """CPU of both ends, beside that of the same pool with both disks on one head under the same load."""
+        local = self._local(point)
+        try:
+            local_us = local.cpu_us(words)
+        finally:
+            local.kill()
+        spent = {name: seconds / operations * 1e6 for name, seconds in used.spent().items()}
+        for name, us in spent.items():
+            bound = LENDER_US_MAX[kind] if name == "lender" else CPU_OF_LOCAL_MAX[kind] * local_us
+            beside = f"a pool server with both disks: {local_us:.0f} us" if name != "lender" else ""
+            self._add(point, f"CPU us/op, {name}", us, beside, f"<= {bound:.0f}", us <= bound)
+
+    def _sequential_held(self, gbit: int) -> None:
+        """Disks and cables are the limit: each disk writes 200 MB/s, and the cable carries so many Gb/s."""
+        point = f"{SEQUENTIAL}-{gbit}gbit"
+        folder = self._scratch / point
+        folder.mkdir()
+        cables = Cables((1, 2, WITNESS_NUMBER), folder)
+        for number in (1, 2):
+            shape = f"tc qdisc replace dev cable root tbf rate {gbit}gbit burst {gbit * 256}kb latency 20ms"
+            checked(cables.there(number, shape.split()), SLACK_SECONDS)
+        near, far = (HeldDisk(f"{name}-{gbit}", folder, HELD_BYTES_S) for name in ("near", "far"))
+        pair = Machines(self._program, folder, lambda path: written_file(path, DISK_BYTES), VOLUME_BYTES, cables=cables)
+        plain = folder / "plain"
+        plain.mkdir()
+        local, remote = (written_file(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
+        address, port = cables.address(2, LENDS), free_port()
+        argv = far.there(cables.there(2, _plain_server(remote, port, address)))
+        server = Child("qemu-nbd", argv, plain / "qemu-nbd.log")
+        words = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--end_fsync=1", "--refill_buffers"]
+        jobs = ["--name=local", "--ioengine=libaio", "--direct=1", f"--filename={local}", *words]
+        jobs += ["--name=remote", "--ioengine=nbd", f"--uri=nbd://{address}:{port}", *words]
+        ours_rates, raw_rates = [], []
+        try:
+            _fill(pair.a, HELD_ARC_BYTES)
+            assert pair.a.server and pair.b.lender
+            near.take(pair.a.server.pid)
+            far.take(pair.b.lender.pid)
+            for _ in range(self._repetitions):
+                seconds = _job_seconds(jobs, lambda words: near.there(cables.there(1, words)))
+                raw_rates.append(VOLUME_BYTES / max(seconds) / 1e6)
+                ours_rates.append(VOLUME_BYTES / max(_job_seconds(["--name=ours", *_volume(pair.a), *words])) / 1e6)
+        finally:
+            server.kill()
+            pair.kill_all()
+            for held in (near, far):
+                held.end()
+        share = statistics.median(ours / raw for ours, raw in zip(ours_rates, raw_rates, strict=True))
+        beside = f"{statistics.median(ours_rates):.0f} MB/s; raw double write {statistics.median(raw_rates):.0f} MB/s; disks of 200 MB/s"
+        self._add(point, "of the raw double write", share, beside, f">= {SEQUENTIAL_SHARE_MIN}", share >= SEQUENTIAL_SHARE_MIN)
+        self.details[point] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
 
     def _synchronous(self, delay_us: int) -> None:
         point = f"{SYNCHRONOUS}-{delay_us}us"
@@ -160,8 +235,9 @@ class Bench:
         ratio = statistics.median(ratios)
         ours_us, local_us, trip_us = (statistics.median(row[index] for row in rows) for index in range(3))
         beside = f"{ours_us:.0f} us; a write and its flush {local_us:.0f} us, a round trip {trip_us:.0f} us"
-        self._add(point, "of round trip + remote write", ratio, beside, f"<= {SYNCHRONOUS_RATIO_MAX}", ratio <= SYNCHRONOUS_RATIO_MAX)
-        self._cpu(point, used, operations)
+        bound = SYNCHRONOUS_RATIO_MAX[delay_us]
+        self._add(point, "of round trip + remote write", ratio, beside, f"<= {bound}", ratio <= bound)
+        self._cpu(point, SYNCHRONOUS, used, operations, [*words, f"--size={VOLUME_BYTES}", "--fsync=1"])
         self.details[point] = [dict(zip(("ours_us", "local_us", "trip_us"), row, strict=True)) for row in rows]
 
     def _trip(self, folder: Path, delay_us: int, children: list[Child]) -> Callable[[], float]:
@@ -221,6 +297,40 @@ class Bench:
         self._add(RETURN, "seconds of the copy", ended - began, beside)
 
 
+class _LocalMirror:
+    """The same pool with both disks on one head, and no record of legs."""
+
+    def __init__(self, program: Path, folder: Path):
+        self._program, self._folder = program, folder
+        self._env = {"BULKHEAD_RUN_DIR": str(folder / "run"), "BULKHEAD_STATE_DIR": str(folder / "state")}
+        disks = [written_file(folder / name, DISK_BYTES) for name in ("one", "other")]
+        self._command("pool", "create", "tank", "mirror", *(str(disk) for disk in disks))
+        socket, log = folder / "nbd.sock", folder / "server.log"
+        options = ["--no-iscsi", "--nbd", f"unix:{socket}", "--ready-fd", "1", "--arc-size", str(ARC_BYTES)]
+        self._server = Child("pool server", [program, "pool-server", "tank", *options], log, self._env)
+        runtime.wait_until("the pool is served", lambda: b"READY" in log.read_bytes(), SLACK_SECONDS, 0.05)
+        self._command("volume", "create", "tank/v", "--size", str(VOLUME_BYTES), "--sparse")
+        self._command("nbd", "export", "tank/v", "--name", "v")
+        self._volume = ["--ioengine=nbd", f"--uri=nbd+unix:///v?socket={socket}"]
+
+    def _command(self, *words: str) -> None:
+        checked([self._program, *words], SLACK_SECONDS, env=self._env)
+
+    def cpu_us(self, words: Sequence[str]) -> float:
+        """CPU of an operation of that load, on a volume that was filled before."""
+        fill = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--refill_buffers", "--end_fsync=1"]
+        _fio(["--name=fill", *self._volume, *fill])
+        time.sleep(COMMIT_SECONDS)
+        before = tree_cpu_seconds(self._server.pid)
+        done = _fio(["--name=local", *self._volume, *words])
+        time.sleep(COMMIT_SECONDS)
+        return (tree_cpu_seconds(self._server.pid) - before) / done.operations * 1e6
+
+    def kill(self) -> None:
+        """The end."""
+        self._server.kill()
+
+
 class _Cpu:
     """The CPU that both sides use during a measurement."""
 
@@ -256,9 +366,9 @@ def _fio(words: Sequence[str]) -> FioResult:
     return parse_fio(checked(["fio", "--output-format=json", "--randrepeat=0", *words], SLACK_SECONDS))
 
 
-def _job_seconds(words: Sequence[str]) -> list[float]:
-    """Returns the duration of each job, including the final flush."""
-    output = checked(["fio", "--output-format=json", *words], SLACK_SECONDS)
+def _job_seconds(words: Sequence[str], there: Callable[[list[str | Path]], list[str | Path]] = lambda words: words) -> list[float]:
+    """How long each job took, its flush at the end with it."""
+    output = checked(there(["fio", "--output-format=json", *words]), SLACK_SECONDS)
     jobs = json.loads(output[output.index("{") :])["jobs"]
     return [job["job_runtime"] / 1000 for job in jobs]
 
@@ -278,22 +388,22 @@ def _volume(head: Head) -> list[str]:
     return ["--ioengine=nbd", f"--uri=nbd+unix:///v?socket={head.folder}/nbd.sock"]
 
 
-def _serve_anew(head: Head) -> None:
-    """Restarts the server with a small cache."""
+def _serve_anew(head: Head, arc_bytes: int = ARC_BYTES) -> None:
+    """With a cache of that size."""
     head.kill_server()
-    if refusal := head.serve("--arc-size", str(ARC_BYTES)):
+    if refusal := head.serve("--arc-size", str(arc_bytes)):
         raise ProofError(f"the pool is not served: {refusal}")
     runtime.wait_until("both legs are current", head.all_current, CURRENT_SECONDS, 0.1)
 
 
-def _fill(head: Head) -> None:
+def _fill(head: Head, arc_bytes: int = ARC_BYTES) -> None:
     """Writes the volume once."""
-    _serve_anew(head)
+    _serve_anew(head, arc_bytes)
     _fio(["--name=fill", *_volume(head), "--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--refill_buffers", "--end_fsync=1"])
 
 
-def _plain_server(path: Path, port: int) -> list[str | Path]:
-    return ["qemu-nbd", "-t", "-e", "16", "--cache=none", "--aio=io_uring", "-f", "raw", "-b", "127.0.0.1", "-p", str(port), path]
+def _plain_server(path: Path, port: int, address: str = "127.0.0.1") -> list[str | Path]:
+    return ["qemu-nbd", "-t", "-e", "16", "--cache=none", "--aio=io_uring", "-f", "raw", "-b", address, "-p", str(port), path]
 
 
 def _listens(port: int) -> bool:
