@@ -1,4 +1,4 @@
-//! A lent disk as the NBD server serves it: to one session, or to anybody who only reads.
+//! A lent disk as the NBD server serves it: to one session, or to read-only clients.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::aligned::Aligned;
 use crate::disk::Disk;
 use crate::gate::{Gate, Passage};
 
-/// Who may do what with the disk.
+/// The access rights to the disk.
 #[derive(Clone)]
 pub(crate) enum Right {
     /// The session may read and write while it is the admitted one.
@@ -22,7 +22,7 @@ pub(crate) enum Right {
     Look,
 }
 
-/// One way to the disk. Every call waits for the disk, so none is answered where waiting is not allowed.
+/// One access path to the disk. Every call blocks on the disk, so none completes where blocking is not allowed.
 #[derive(Clone)]
 pub(crate) struct LentDevice {
     pub(crate) disk: Arc<Disk>,

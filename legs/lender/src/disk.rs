@@ -1,4 +1,4 @@
-//! One raw disk, or a file that stands for one. Whoever opens it has it alone.
+//! One raw disk, or a regular file instead of one. It is opened exclusively.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use crate::aligned::Aligned;
 
 /// Zeroes that are written at once where the disk cannot zero by itself.
 const ZEROES_BYTES: u64 = 1 << 20;
-/// What a file is served with. One that bypasses the page cache is read and written in its physical blocks here.
+/// The I/O mode of a file. A file that bypasses the page cache is read and written in its physical blocks.
 const FILE_BLOCK_BYTES: u32 = 512;
 const FILE_PHYSICAL_BLOCK_BYTES: u32 = 8 * FILE_BLOCK_BYTES;
 
@@ -27,7 +27,7 @@ pub enum OpenError {
     /// Neither a file nor a block device.
     #[error("{} is neither a file nor a block device", .0.display())]
     NotADisk(PathBuf),
-    /// Somebody else may write to it.
+    /// Another process may write to it.
     #[error(
         "{} is in use by another process, and two writers destroy a pool: end it, such as the server of the pool",
         .0.display()
@@ -48,17 +48,17 @@ pub struct Disk {
     pub(crate) physical_block: u32,
     /// Reads and writes begin and end at multiples.
     io_block: u64,
-    /// Shared by writes of whole blocks; alone for one that has to read what is around it.
+    /// Shared by writes of whole blocks; exclusive for a write that must read the surrounding
+    /// blocks.
     edges: RwLock<()>,
     flushes: Flushes,
-    /// What was behind the path when it was opened.
+    /// The identity of the device or file when it was opened.
     identity: Identity,
     /// A change failed, or it is gone.
     has_failed: AtomicBool,
 }
 
-/// Past the page cache where the file system can do that: what is written is on its way to the disk at once, and is not
-/// copied before.
+/// Bypasses the page cache if the file system supports it: written data goes to the disk at once, without a copy.
 fn direct_flag(path: &Path) -> OFlags {
     let block = u64::from(FILE_PHYSICAL_BLOCK_BYTES);
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -85,22 +85,22 @@ fn identity(stat: &Stat) -> Identity {
     }
 }
 
-/// What a flush has to do, and whether one may be believed.
+/// The pending work of a flush, and whether a flush can be trusted.
 #[derive(Debug)]
 struct Flushes {
     /// Counts writes that have been carried out.
     written: AtomicU64,
-    /// What `written` was when the last successful flush began.
+    /// The value of `written` when the last successful flush began.
     durable: AtomicU64,
-    /// One failed. The system forgets what it could not write and says so once, so the next one would succeed. Whoever was to hear of
-    /// it may have been cut off and ask again.
+    /// A flush failed. The kernel drops the data that it could not write and reports that once, so the next flush would
+    /// succeed. The client of the report may have been disconnected and retry.
     has_failed: AtomicBool,
 }
 
 impl Flushes {
     fn new() -> Self {
         Self {
-            // What an earlier process wrote may not be durable.
+            // Writes of an earlier process may not be durable.
             written: AtomicU64::new(1),
             durable: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
@@ -136,7 +136,8 @@ impl Flushes {
         if synced.is_err() {
             self.has_failed.store(true, Ordering::Release);
         }
-        // One that failed meanwhile on another thread may have been told of what this one covers.
+        // A flush that failed concurrently on another thread may have consumed the error of the
+        // data that this one covers.
         match self.has_failed.load(Ordering::Acquire) {
             true => Err(synced.err().unwrap_or(Errno::IO)),
             false => {
@@ -196,12 +197,12 @@ impl Disk {
         })
     }
 
-    /// Whether a change of it failed, or it is gone. Opened anew it may be well.
+    /// Whether a change of it failed, or it is gone. It may work after it is reopened.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Whether another one is in its place now.
+    /// Whether the path leads to another disk now.
     pub(crate) fn is_replaced(&self) -> bool {
         let now = rustix::fs::stat(&self.path);
         now.is_ok_and(|now| identity(&now) != self.identity)
@@ -214,7 +215,7 @@ impl Disk {
         now.is_ok_and(|now| now > 0 && now - now % u64::from(self.logical_block) != self.size)
     }
 
-    /// A block that cannot be read says nothing of the others.
+    /// A block that cannot be read is no evidence about further blocks.
     fn note_read<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
         match done {
             Err(Errno::NXIO | Errno::NODEV) => self.note_change(done),
@@ -322,7 +323,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes `extent` read as zeroes. `may_free`: its blocks may be given back.
+    /// Writes zeroes to `extent`. `may_free`: its blocks may be deallocated.
     pub(crate) fn zero(&self, extent: Extent, may_free: bool) -> Result<(), Errno> {
         let keep = FallocateFlags::KEEP_SIZE;
         let how = match may_free {
@@ -348,7 +349,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes all that was written durable. After one that failed none succeeds, until the disk is opened anew.
+    /// Makes all writes durable. After a failed flush none succeeds until the disk is reopened.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         self.note_change(self.flushes.flush(|| rustix::fs::fdatasync(&self.fd)))
     }
@@ -424,7 +425,7 @@ mod tests {
         assert!(disk.has_failed());
     }
 
-    /// Its answer is lost with a connection, and the next session asks again. The system would say that all is well.
+    /// The reply is lost with the connection, and the next session retries. The kernel would report success.
     #[test]
     fn after_a_failed_flush_none_succeeds() {
         let flushes = Flushes::new();

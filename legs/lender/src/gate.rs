@@ -1,4 +1,5 @@
-//! Which session's I/O may begin on a disk, and who waits until that of others has ended.
+//! Decides which session's I/O may begin on a disk, and which session must first drain the I/O of
+//! its predecessors.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
@@ -7,7 +8,7 @@ use leg_record::{
     Denial, Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Roots, Session,
 };
 
-/// What decides about one disk.
+/// The state machine of one disk.
 pub(crate) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
@@ -17,7 +18,8 @@ struct State {
     model: Model,
     /// I/O that has begun and not ended.
     in_flight: u32,
-    /// Claims that wait. Each counts as I/O for the model, so that it admits nobody before what is on the disk was read.
+    /// Pending claims. Each counts as I/O for the model, so that no session is admitted before the contents of the disk
+    /// were read.
     claims: u32,
     /// The newest session that was not refused.
     latest: Option<Session>,
@@ -31,7 +33,7 @@ pub(crate) struct Claim {
     is_new_term: bool,
 }
 
-/// A disk is opened anew without a claim. Dropped, it has been.
+/// A disk is being reopened without a claim. Dropped when it is done.
 pub(crate) struct Reopening(Arc<Gate>);
 
 /// I/O that has begun. Dropped, it has ended.
@@ -65,7 +67,7 @@ impl Gate {
         Some(Passage(self))
     }
 
-    /// Whether that session is the admitted one. From the moment of a newer claim it is not.
+    /// Whether that session is the admitted one. It is not as soon as a newer session claims.
     pub(crate) fn takes(&self, session: Session) -> bool {
         let state = self.lock();
         state.model.takes(session, state.model.incarnation())
@@ -78,8 +80,8 @@ impl Gate {
         matches!(reply.answer, Some(LenderAnswer::Refused(_)))
     }
 
-    /// From now on no I/O of another session begins. Second: what is to be durable before anything is answered. No claim if
-    /// it is refused.
+    /// No I/O of another session begins from now on. Second: the state that must be durable before any reply. `None` if
+    /// the claim is refused.
     pub(crate) fn claim(self: &Arc<Self>, session: Session) -> (Option<Claim>, Option<Kept>) {
         let mut state = self.lock();
         state.model.io_begins();
@@ -93,7 +95,7 @@ impl Gate {
         state.claims += 1;
         state.latest = Some(session);
         drop(state);
-        // An older one waits for nothing any more.
+        // An older claim is no longer pending.
         self.changed.notify_all();
         let gate = Arc::clone(self);
         let claim = Claim {
@@ -115,7 +117,7 @@ impl Gate {
         self.lock().model.denial(session)
     }
 
-    /// The disk is closed, to be opened anew, if it has no I/O and nobody waits for it. Claims wait until that is done.
+    /// The disk is closed, to be reopened, if it has no I/O and no claim is pending. Claims block until that is done.
     pub(crate) fn reopens(self: &Arc<Self>) -> Option<Reopening> {
         let mut state = self.lock();
         if state.in_flight > 0 || state.claims > 0 {
@@ -127,7 +129,7 @@ impl Gate {
         Some(Reopening(Arc::clone(self)))
     }
 
-    /// What is to be on stable storage.
+    /// The state to be stored durably.
     pub(crate) fn kept(&self) -> Kept {
         self.lock().model.kept()
     }
@@ -139,7 +141,7 @@ impl Gate {
 }
 
 impl Claim {
-    /// Waits until all I/O that had begun has ended; `false` if that is not so at `deadline`, or if a newer session claims.
+    /// Blocks until all earlier I/O has ended; `false` if that is not so at `deadline`, or if a newer session claims.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut state = self.gate.lock();
         loop {
@@ -162,7 +164,7 @@ impl Claim {
         self.is_new_term
     }
 
-    /// After [`wait`](Self::wait): the disk is closed, to be opened anew.
+    /// After [`wait`](Self::wait): the disk is closed, to be reopened.
     pub(crate) fn reopens(&self) {
         self.gate.lock().model.reopened();
     }
@@ -183,7 +185,7 @@ impl Claim {
 }
 
 impl Gate {
-    /// A claim, or what counts as one, is over.
+    /// A claim, or an operation that counts as one, is over.
     fn claim_ends(&self) {
         let mut state = self.lock();
         state.claims -= 1;

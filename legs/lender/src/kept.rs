@@ -1,4 +1,4 @@
-//! What a lender has on stable storage of one disk, as `docs/formats/leg-record.md` writes it down.
+//! The durable state of a lender for one disk, in the format of `docs/formats/leg-record.md`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,9 +14,9 @@ pub enum KeptError {
     /// The system failed.
     #[error("{}", .0.display())]
     System(PathBuf, #[source] io::Error),
-    /// Something else, damaged, or of another disk or version.
+    /// Unknown contents, damaged, or of another disk or version.
     #[error(
-        "{} is damaged or of another disk, so nobody knows who wrote to the disk last: when its pool is not in use, remove this \
+        "{} is damaged or of another disk, so the last writer of the disk is unknown: when its pool is not in use, remove this \
          file; the disk then counts as one with a foreign history",
         .0.display()
     )]
@@ -28,7 +28,7 @@ pub enum KeptError {
 pub(crate) struct KeptFile {
     folder: PathBuf,
     disk: DiskId,
-    /// A write failed: what the file says is unknown until one succeeds.
+    /// A write failed: the contents of the file are unknown until a write succeeds.
     is_doubtful: bool,
 }
 
@@ -45,7 +45,7 @@ impl KeptFile {
         self.folder.join(format!("{}.lent", self.disk.0))
     }
 
-    /// What was kept; nothing of a disk that was never lent.
+    /// The stored state; `None` for a disk that was never lent.
     pub(crate) fn read(&self) -> Result<Kept, KeptError> {
         let path = self.path();
         let mut bytes = Vec::new();
@@ -60,7 +60,7 @@ impl KeptFile {
         decode_lent(&bytes, self.disk).ok_or(KeptError::Refused(path))
     }
 
-    /// Keeps `write`, or all of `now` if a write failed before. Nothing may be answered unless it succeeds.
+    /// Stores `write`, or all of `now` if a write failed before. No reply may be sent unless it succeeds.
     pub(crate) fn keep(
         &mut self,
         write: Option<Kept>,
@@ -75,7 +75,7 @@ impl KeptFile {
         Ok(())
     }
 
-    /// A new file, flushed, renamed into place, and the folder flushed.
+    /// A new file, flushed, renamed over the old one, and the directory flushed.
     fn write(&self, kept: Kept) -> Result<(), KeptError> {
         let path = self.path();
         let new = path.with_extension("lent.new");

@@ -22,9 +22,9 @@ mod look;
 
 pub use look::{Look, contents};
 
-/// Disks that one machine lends.
+/// Maximum number of disks that one host lends.
 const DISKS_MAX: usize = 1024;
-/// Connections of all sessions: each has one for each storage network and one that takes its place.
+/// Connections of all sessions: each has one for each storage network, and a replacement.
 const CONNECTIONS_MAX: usize = 4096;
 /// Payload in memory.
 const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
@@ -42,7 +42,7 @@ pub struct Settings {
     pub listeners: Vec<ListenAddress>,
     /// TLS, if any, which everybody must use then. It decides which certificates are let in.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Who may connect.
+    /// The hosts that may connect.
     pub access: Access,
     /// Where terms and stamps are kept.
     pub folder: PathBuf,
@@ -62,7 +62,7 @@ pub enum LendError {
     /// It cannot be opened.
     #[error("lend disk {0}")]
     Open(u64, #[source] OpenError),
-    /// What it is known for cannot be read.
+    /// Its stored state cannot be read.
     #[error("lend disk {0}")]
     Kept(u64, #[source] KeptError),
     /// The server refuses.
@@ -70,20 +70,20 @@ pub enum LendError {
     Serve(u64, #[source] ApplyError),
 }
 
-/// Why a claim has no answer.
+/// The reason why a claim has no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// It is not lent here.
     #[error("disk {0} is not lent here")]
     NotLent(u64),
-    /// The disk does not end what was asked of it, or a newer session claims.
-    #[error("disk {0} has not ended what it was asked before")]
+    /// The disk does not complete earlier requests, or a newer session claims.
+    #[error("disk {0} has not completed earlier requests")]
     Busy(u64),
     /// It cannot be opened: another process has it, or it is not there.
     #[error("claim disk {0}")]
     Open(u64, #[source] OpenError),
-    /// What is known of it cannot be read.
-    #[error("disk {0} is not lent before it is known who wrote to it last")]
+    /// Its stored state cannot be read.
+    #[error("disk {0} is not lent while its last writer is unknown")]
     Withheld(u64, #[source] KeptError),
     /// The term could not be made durable.
     #[error("claim disk {0}")]
@@ -96,13 +96,13 @@ pub enum ClaimError {
     Secret(getrandom::Error),
 }
 
-/// What a claim is answered with.
+/// The reply to a claim.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Grant {
     /// For the owner.
     pub answer: LenderAnswer,
-    /// Name of the export, if the session is admitted. Who knows it may write: it goes over a connection that proves who is
-    /// at its other end.
+    /// Name of the export, if the session is admitted. The name permits writes: it is sent over an authenticated
+    /// connection.
     pub export: Option<String>,
     /// Why a session was refused.
     pub denial: Option<Denial>,
@@ -117,19 +117,20 @@ impl fmt::Debug for Grant {
 
 struct Lent {
     path: PathBuf,
-    /// None: a process of this machine has it, or it is not there.
+    /// `None`: a process of this host has it, or it is missing.
     disk: Option<Arc<Disk>>,
-    /// The term of a process of this machine that was given the disk.
+    /// The term of a process of this host that was given the disk.
     given_to: Option<Ballot>,
     gate: Arc<Gate>,
-    /// Held while what is decided is made durable, so that files are written in the order of decisions.
+    /// Held while decisions are made durable, so that files are written in the order of decisions.
     kept: Arc<Mutex<KeptFile>>,
-    /// For anybody who only reads.
+    /// For read-only clients.
     look: Option<SharedDevice>,
     session: Option<(String, SharedDevice)>,
-    /// The session that was admitted last, and the name of its export: one that claims again while its first answer is on the way gets the same.
+    /// The session that was admitted last, and the name of its export: a session that claims again while its first
+    /// reply is in transit gets the same name.
     named: Option<(Session, String)>,
-    /// Who was admitted last, since the start of this lender.
+    /// The session that was admitted last, since the start of this lender.
     holder: Option<MemberId>,
 }
 
@@ -165,14 +166,14 @@ impl Grant {
 /// Opens a disk; tests have it wait.
 type Opens = Box<dyn Fn(&Path) -> Result<Disk, OpenError> + Send + Sync>;
 
-/// Lends disks of this machine.
+/// Lends disks of this host.
 pub struct Lender {
     opens: Opens,
     settings: Settings,
     incarnation: u64,
     server: NbdServer,
     disks: Mutex<BTreeMap<DiskId, Lent>>,
-    /// Disks of which what is known cannot be read. Each claim tries again, and is refused until it can.
+    /// Disks with unreadable stored state. Each claim retries, and is refused until it can be read.
     withheld: Mutex<BTreeMap<DiskId, PathBuf>>,
 }
 
@@ -226,20 +227,20 @@ impl Lender {
         self.withheld.lock().expect("no holder panics")
     }
 
-    /// Lends the disk at `path` from now on, to whoever claims it.
+    /// Lends the disk at `path` from now on, to the session that claims it.
     ///
     /// # Errors
     ///
-    /// Somebody has it, or what is known of it cannot be read.
+    /// Another process has it, or its stored state cannot be read.
     pub fn lend(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
         self.has_room(&self.disks(), id)?;
         let disk = (self.opens)(path).map_err(|error| LendError::Open(id.0, error))?;
         self.add(id, path, Some(disk))
     }
 
-    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed, or by
-    /// [`open_ahead`](Self::open_ahead). If what is known of it cannot be read, its claims are refused until it can, and other disks
-    /// are lent.
+    /// The same, also for a disk that a process of this host has, or that is missing: it is opened when it is claimed,
+    /// or by [`open_ahead`](Self::open_ahead). If its stored state cannot be read, its claims are refused until it can,
+    /// and other disks are lent.
     ///
     /// # Errors
     ///
@@ -269,7 +270,7 @@ impl Lender {
         };
         let mut disks = self.disks();
         let free = disks.get_mut(&id);
-        // Whoever was given it meanwhile opens it now.
+        // The process that was given it concurrently opens it now.
         let free = free.filter(|lent| lent.disk.is_none() && lent.given_to.is_none());
         if let Some(lent) = free {
             lent.have(disk);
@@ -279,9 +280,9 @@ impl Lender {
         }
     }
 
-    /// Lends a disk after all, if what is known of it can be read now.
+    /// Lends a disk after all, if its stored state can be read now.
     fn retry_withheld(&self, id: DiskId) -> Result<(), ClaimError> {
-        // Its lock is not held meanwhile: a disk may take long to open.
+        // Its lock is not held during that time: a disk may take long to open.
         let Some(path) = self.withheld().remove(&id) else {
             return Ok(());
         };
@@ -320,8 +321,8 @@ impl Lender {
             .map_err(|error| LendError::Serve(id.0, error))
     }
 
-    /// Answers a request as it came from a head; nothing, and a line in the log, if there is no answer. `is_own`: it came from this
-    /// machine, which opens its disks itself.
+    /// Handles a request of a head; `None`, and a log line, if there is no reply. `is_own`: it came from this host,
+    /// which opens its disks itself.
     pub fn answer(
         &self,
         id: DiskId,
@@ -364,7 +365,7 @@ impl Lender {
         };
         match (answered.inspect_err(log), request) {
             (Ok(grant), _) => Some(grant),
-            // Whoever asks need not wait for it.
+            // The client does not need to wait for it.
             (Err(error), LenderRequest::Claim(session)) => {
                 let denial = match error {
                     ClaimError::Open(_, OpenError::InUse(_)) => Denial::InUse,
@@ -378,7 +379,7 @@ impl Lender {
         }
     }
 
-    /// The session is refused: by which term, and whose that is.
+    /// The session is refused: the blocking term, and its owner.
     fn refused(&self, id: DiskId, session: Session) -> Grant {
         let disks = self.disks();
         let denial =
@@ -391,18 +392,19 @@ impl Lender {
         Grant::refused(session, denial)
     }
 
-    /// Claims a disk for a session. Waits until all I/O of others has ended.
+    /// Claims a disk for a session. Blocks until all I/O of earlier sessions has ended.
     ///
     /// # Errors
     ///
-    /// The disk does not end what it was asked, or the term cannot be kept. The owner asks again, or goes on without the disk.
+    /// The disk does not complete its requests, or the term cannot be stored. The owner retries, or continues without
+    /// the disk.
     pub fn claim(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
         let until = Instant::now() + self.settings.drain_wait;
         let Some(claim) = self.begin_claim(id, session, true, until)? else {
             return Ok(self.refused(id, session));
         };
         let disk = self.take_well(id, &claim, until)?;
-        // Nothing is written meanwhile.
+        // No write is in progress during that time.
         let answer = claim.admit(newest_roots(disk.path()));
         let export = match answer {
             LenderAnswer::Admitted(..) => match self.open(id, session)? {
@@ -418,9 +420,10 @@ impl Lender {
         })
     }
 
-    /// Claims a disk for a session of a process of this machine, which opens it itself. Waits until all I/O of others has ended. This
-    /// process has let the disk go when it answers, and admits nobody else before it has the lock of the disk again: the process that
-    /// was given it has ended then, and so has all I/O that the kernel had of it.
+    /// Claims a disk for a session of a process of this host, which opens it itself. Blocks until all I/O of earlier
+    /// sessions has ended. When it returns, this process has closed the disk, and admits no other session before it has
+    /// the lock of the disk again: the process that was given the disk has terminated then, and with it all its I/O in
+    /// the kernel.
     ///
     /// # Errors
     ///
@@ -445,19 +448,16 @@ impl Lender {
             }
             lent.given_to = Some(session.ballot);
         }
-        tracing::info!(
-            leg = id.0,
-            ?answer,
-            "a process of this machine claims a disk"
-        );
+        tracing::info!(leg = id.0, ?answer, "a process of this host claims a disk");
         Ok(match answer {
             LenderAnswer::Refused(session) => self.refused(id, session),
             answer => Grant::of(answer, None),
         })
     }
 
-    /// From now on no I/O of others begins, and none is under way. None: the claim is refused. `opens`: this process opens the disk
-    /// first, if it does not have it. A claim of a disk that cannot be opened changes nothing.
+    /// From now on no I/O of earlier sessions begins, and none is in progress. `None`: the claim is refused. `opens`:
+    /// this process opens the disk first, if it does not have it. A claim of a disk that cannot be opened changes
+    /// nothing.
     fn begin_claim(
         &self,
         id: DiskId,
@@ -482,7 +482,7 @@ impl Lender {
             claim
         };
         let Some(claim) = claim else {
-            // By a newer one that came meanwhile, and may have been given the disk.
+            // By a newer claim that arrived in the meantime, and may have been given the disk.
             if is_opened {
                 self.let_go(id, until)?;
             }
@@ -502,8 +502,8 @@ impl Lender {
         Ok(lent.given_to == Some(ballot) || lent.gate.kept().mark.ballot == ballot)
     }
 
-    /// The disk, opened if it is not; whether it was opened. Whoever was given it has ended. The lock of all is not held meanwhile: a
-    /// disk may take long to open.
+    /// The disk, opened if necessary; and whether it was opened. The process that was given it has terminated. The lock
+    /// of all disks is not held during that time: a disk may take long to open.
     fn take(&self, id: DiskId, until: Instant) -> Result<(Arc<Disk>, bool), ClaimError> {
         loop {
             let path = {
@@ -534,8 +534,8 @@ impl Lender {
         }
     }
 
-    /// The disk, open, for a claim that has waited. One that failed, or that another one stands in the place of, is opened anew: it may be
-    /// plugged in again, and its flushes fail until then. What it was given and has not flushed may be lost, so the incarnation is another one.
+    /// The open disk, for a claim that has drained. A disk that failed or was replaced is reopened: it may be plugged
+    /// in again, and its flushes fail until then. Its unflushed writes may be lost, so the incarnation changes.
     fn take_well(
         &self,
         id: DiskId,
@@ -543,7 +543,7 @@ impl Lender {
         until: Instant,
     ) -> Result<Arc<Disk>, ClaimError> {
         let (disk, _) = self.take(id, until)?;
-        // A new term has nothing to compare what is on another disk with, so it goes on with this one.
+        // A new term cannot compare the contents of another disk, so it continues with this one.
         let is_worn = match claim.is_of_new_term() {
             true => disk.has_failed() && !disk.is_replaced(),
             false => disk.has_failed() || disk.is_replaced(),
@@ -552,13 +552,13 @@ impl Lender {
             return Ok(disk);
         }
         let path = disk.path().display();
-        tracing::warn!(leg = id.0, %path, "it failed, or was replaced: it is opened anew");
+        tracing::warn!(leg = id.0, %path, "it failed, or was replaced: it is reopened");
         drop(disk);
         claim.reopens();
         self.reopen(id, until)
     }
 
-    /// Closes the disk, which nobody else has, and opens what lies at its path now.
+    /// Closes the disk, which no other session has, and opens the device or file at its path now.
     fn reopen(&self, id: DiskId, until: Instant) -> Result<Arc<Disk>, ClaimError> {
         self.let_go(id, until)?;
         Ok(self.take(id, until)?.0)
@@ -610,7 +610,7 @@ impl Lender {
         Ok(reply.answer.unwrap_or(LenderAnswer::Refused(session)))
     }
 
-    /// Ends the connections of the session that had the disk.
+    /// Closes the connections of the session that had the disk.
     fn cut(&self, id: DiskId) -> Result<(), ClaimError> {
         let mut disks = self.disks();
         let Some(lent) = disks.get_mut(&id) else {
@@ -789,7 +789,7 @@ mod tests {
         let grant = lender.answer(id, claim, MemberId(2), false);
         assert!(is_admitted(grant.as_ref()), "{grant:?}");
         assert_eq!(lender.look(id).enforced, session(3).ballot);
-        // An older one is told which term is in the way.
+        // An older claim is refused with the blocking term.
         let older = LenderRequest::Claim(session(2));
         let grant = lender.answer(id, older, MemberId(1), false);
         let denial = grant.and_then(|grant| grant.denial);
@@ -797,7 +797,7 @@ mod tests {
         assert_eq!(denial, Some(expected));
     }
 
-    /// Its first answer was on the way: both name the same export.
+    /// Its first reply was in transit: both name the same export.
     #[test]
     fn a_session_that_claims_again_gets_the_export_that_it_has() {
         let folder = tempfile::tempdir().expect("folder");
@@ -848,14 +848,14 @@ mod tests {
 
         std::fs::rename(&path, folder.path().join("old")).expect("renamed");
         let gone = claim(2, false);
-        assert_eq!(gone, Some(second), "the path may be away for a moment only");
+        assert_eq!(gone, Some(second), "the path may be missing only briefly");
         disk(folder.path(), "disk");
         let next = claim(3, false);
-        assert_eq!(next, Some(second), "a new term goes on with what it had");
+        assert_eq!(next, Some(second), "a new term continues with its disk");
         assert!(open().expect("open").is_replaced());
         assert!(claim(3, false).is_some_and(|third| third != second));
         assert!(!open().expect("open").is_replaced());
-        assert_eq!(claim(1, false), None, "what it refuses is known as before");
+        assert_eq!(claim(1, false), None, "it refuses as before");
 
         open().expect("open").fail();
         std::fs::remove_file(&path).expect("removed");
@@ -864,7 +864,7 @@ mod tests {
         assert!(claim(4, false).is_some());
         open().expect("open").fail();
         assert!(claim(5, true).is_some());
-        assert!(open().is_none(), "a process of this machine has it");
+        assert!(open().is_none(), "a process of this host has it");
     }
 
     /// The older claim was admitted, and gets to its export only when the newer one has its own.
@@ -889,7 +889,7 @@ mod tests {
         assert_eq!(served, newer.export);
     }
 
-    /// Whoever founds a pool or replaces a disk goes by its size.
+    /// The creation of a pool and the replacement of a disk rely on its size.
     #[test]
     fn a_disk_that_another_one_stands_in_the_place_of_is_looked_at_anew_unless_it_is_used() {
         let folder = tempfile::tempdir().expect("folder");
@@ -919,11 +919,11 @@ mod tests {
         };
         let before = incarnation();
         lender.look(id);
-        assert_eq!(incarnation(), before, "it is what it was");
+        assert_eq!(incarnation(), before, "it is unchanged");
         cut(was / 4);
         lender.look(id);
-        assert_ne!(incarnation(), before, "whoever had it learns that");
-        // A claim that waits keeps it as it is.
+        assert_ne!(incarnation(), before, "its former session detects that");
+        // A pending claim keeps it open.
         cut(was);
         let gate = Arc::clone(&lender.disks()[&id].gate);
         let (waits, _) = gate.claim(session(4));
@@ -934,7 +934,7 @@ mod tests {
         assert_eq!(size(), Some(was));
     }
 
-    /// Somebody reads from the disk that failed, and it hangs.
+    /// A client reads from the disk that failed, and it hangs.
     #[test]
     fn a_disk_that_failed_is_not_opened_anew_while_anything_is_under_way() {
         let folder = tempfile::tempdir().expect("folder");
@@ -972,7 +972,7 @@ mod tests {
         lender.lend_when_free(DiskId(5), &hung).expect("lent");
         lender.lend_when_free(DiskId(6), &whole).expect("lent");
         std::thread::scope(|scope| {
-            // Dropped when this fails, so that nothing waits for ever.
+            // Dropped when this fails, so that no thread blocks for ever.
             let goes_on = goes_on;
             let claim = LenderRequest::Claim(session(1));
             let lender = &lender;

@@ -1,10 +1,11 @@
-//! Lends disks of this machine to the heads that own pools on them, over NBD, to one session of one term at a time.
+//! Lends disks of this host to the heads that own pools on them, over NBD, to one session of one term at a time.
 //!
-//! A head claims a disk ([`Lender::claim`]). The lender notes its term durably, cuts off whoever had the disk before, and waits until
-//! nothing of that can land any more. Then it names an export that only this session knows. Nothing is
-//! written to a disk in another way. [`leg_record::Lender`] decides; this crate performs.
+//! A head claims a disk ([`Lender::claim`]). The lender stores its term durably, disconnects the former session, and
+//! blocks until no I/O of that session can complete any more. Then it names an export that only the new session has.
+//! All writes to a disk use that path. [`leg_record::Lender`] decides; this crate performs.
 //!
-//! * `disk`: one raw disk as a device. `gate`: which session's I/O may begin. `kept`: what outlives a restart.
+//! * `disk`: one raw disk as a device. `gate`: which session's I/O may begin. `kept`: the state that survives a
+//! restart.
 
 #![forbid(unsafe_code)]
 

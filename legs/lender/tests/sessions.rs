@@ -1,4 +1,4 @@
-//! A disk, lent over real sockets: who may write it when, and what becomes of a leg when something on the way fails.
+//! A disk, lent over real sockets: when a session may write it, and the state of a leg after a failure on the path.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ use units::Extent;
 const DISK: DiskId = DiskId(5);
 const BYTES: u64 = 64 << 20;
 const BLOCK: usize = 4096;
-/// Longest wait for what has to come.
+/// Time limit for expected events.
 const WAIT: Duration = Duration::from_secs(30);
 /// Of a leg, in tests that wait for it.
 const SHORT: Duration = Duration::from_millis(600);
@@ -34,7 +34,7 @@ type Answer = Result<Vec<u8>, LegError>;
 struct World {
     folder: TempDir,
     lender: Option<Lender>,
-    /// Of the lender, and of a head that it knows.
+    /// Of the lender, and of a head that is registered there.
     tls: Option<(Arc<ServerConfig>, Arc<ClientConfig>)>,
 }
 
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Starts the lender anew.
+    /// Restarts the lender.
     fn start(&mut self, incarnation: u64) {
         // Its disks are let go when the threads of its connections have ended.
         drop(self.lender.take());
@@ -112,7 +112,7 @@ impl World {
         self.lender().claim(DISK, session).expect("an answer")
     }
 
-    /// What an admitted session needs, by way of `address`.
+    /// The access of an admitted session, by `address`.
     fn access(&self, session: Session, address: SocketAddr) -> Access {
         let grant = self.claim(session);
         let LenderAnswer::Admitted(_, Observed { incarnation, .. }) = grant.answer else {
@@ -140,7 +140,7 @@ impl World {
     }
 }
 
-/// A leg with what it tells.
+/// A leg with its events.
 struct Leg {
     leg: NbdLeg,
     events: Receiver<Event>,
@@ -155,7 +155,7 @@ impl Leg {
         Self::connect_asking(access, deadline, tls, (WAIT, WAIT))
     }
 
-    /// Its lender is asked whether it lives after the first time, and has the second one to answer.
+    /// The lender is probed after the first time, and has the second one to respond.
     fn connect_asking(
         access: &Access,
         deadline: Duration,
@@ -275,7 +275,7 @@ impl Network {
 fn carry(mut from: TcpStream, mut to: TcpStream, is_silent: &AtomicBool) {
     let mut bytes = [0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        // Both ends are there and hear nothing.
+        // Both peers are present and receive nothing.
         if !is_silent.load(Ordering::SeqCst) && to.write_all(&bytes[..count]).is_err() {
             return;
         }
@@ -477,7 +477,8 @@ fn cuts_and_resumes(world: &World) {
     assert_eq!(leg.leg.identity().session, session(1, 6));
 }
 
-/// Submits a durable write whose reply this thread receives. The threads that completed it.
+/// Submits a durable write and receives its reply on this thread. Returns the threads that
+/// completed it.
 fn write_and_wait(leg: &NbdLeg, number: u64) -> Receiver<(ThreadId, Answer)> {
     let (send, answer) = channel();
     let done = Box::new(move |result| drop(send.send((current().id(), result))));
@@ -488,7 +489,7 @@ fn write_and_wait(leg: &NbdLeg, number: u64) -> Receiver<(ThreadId, Answer)> {
     answer
 }
 
-/// Only the first reply needs another thread: afterwards that leaves the socket to the thread which waits.
+/// Only the first reply needs another thread: afterwards that leaves the socket to the blocked thread.
 #[test]
 fn a_thread_that_waits_for_its_reply_receives_it_and_leaves_the_replies_of_others_to_the_leg() {
     for world in [World::new(), World::encrypted()] {
@@ -528,7 +529,7 @@ fn a_reply_that_its_thread_gives_up_is_received_by_the_leg() {
     }
 }
 
-/// The threads are in the middle of their waits when the connection ends.
+/// The threads are blocked when the connection is closed.
 #[test]
 fn replies_that_threads_wait_for_come_by_the_next_session_when_the_link_is_cut() {
     let world = World::encrypted();
@@ -607,7 +608,7 @@ fn hears_nothing(world: &World) {
     assert_eq!(leg.event(), Event::Failed(LegError::Deadline));
 }
 
-/// As when a process is stopped, or a cable cut: connections are taken, and nothing is said on them.
+/// As when a process is stopped, or a cable cut: connections are accepted, and no data is sent on them.
 #[test]
 fn a_lender_that_does_not_live_is_not_waited_for_until_the_deadline() {
     for world in [World::new(), World::encrypted()] {
@@ -624,7 +625,8 @@ fn a_lender_that_does_not_live_is_not_waited_for_until_the_deadline() {
     }
 }
 
-/// A disk keeps an answer back for longer than the silence after which its lender is asked: it lives, so the leg stays.
+/// A disk delays a reply for longer than the silence after which its lender is probed: the lender is alive, so the leg
+/// stays.
 #[test]
 fn a_slow_disk_of_a_lender_that_lives_has_until_the_deadline() {
     let address = false_lender(Vec::new());
@@ -642,7 +644,7 @@ fn a_slow_disk_of_a_lender_that_lives_has_until_the_deadline() {
     assert_eq!(leg.event(), Event::Failed(LegError::Deadline));
 }
 
-/// Of two networks to a lender, one says nothing any more: the other one is taken, and the leg stays.
+/// Of two networks to a lender, one is silent: the other one is used, and the leg stays.
 #[test]
 fn a_silent_network_beside_one_that_carries_is_left_and_not_the_leg() {
     let world = World::new();
@@ -675,7 +677,7 @@ fn a_lost_connection_that_does_not_come_back_fails_at_the_deadline() {
     assert_eq!(answer, Err(LegError::Deadline));
 }
 
-/// Claims a listener that says `replies` to whatever comes after the handshake. Further connections are greeted.
+/// Claims a listener that sends `replies` to any data after the handshake. Further connections are greeted.
 fn false_lender(replies: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -791,7 +793,7 @@ fn stock_clients_look_at_a_lent_disk_and_see_no_session() {
     let copied = std::fs::read(copy).expect("copied");
     assert_eq!(copied.len() as u64, BYTES);
     assert_eq!(copied[8192..][..BLOCK], [7; BLOCK]);
-    // By an explicit word, whoever has it writes with a stock client, too.
+    // With explicit access, its holder writes with a stock client, too.
     let access = world.access(session(1, 2), world.address());
     let uri = format!("{uri}/{}", access.export);
     run(
@@ -802,7 +804,7 @@ fn stock_clients_look_at_a_lent_disk_and_see_no_session() {
     assert_eq!(file[8192..][..BLOCK], [9; BLOCK]);
 }
 
-/// A process of this machine opens the disk itself: the lender has let it go, and lends it again when it has its lock.
+/// A process of this host opens the disk itself: the lender has closed it, and lends it again when it has its lock.
 #[test]
 fn a_disk_that_was_given_away_is_lent_again_when_who_has_it_has_ended() {
     let world = World::new();
@@ -835,7 +837,7 @@ fn a_damaged_file_refuses_only_its_disk_and_only_until_it_is_removed() {
     let kept = world.folder.path().join("6.lent");
     std::fs::write(&kept, b"damaged").expect("written");
     let lent = lender.lend_when_free(damaged, &other);
-    lent.expect("the lender goes on");
+    lent.expect("the lender continues");
     let asked = session(1, 1);
     let claim = |disk| {
         let grant = lender.answer(disk, LenderRequest::Claim(asked), MemberId(2), false);

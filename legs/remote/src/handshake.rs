@@ -21,7 +21,7 @@ const REPLY_BYTES_MAX: usize = 4096;
 const REPLIES_MAX: usize = 64;
 /// A connection on which nothing is under way is looked after at this interval.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often that may have no answer.
+/// Attempts without a response.
 const KEEPALIVE_RETRIES: u32 = 3;
 
 /// A connection that is ready for requests, and the size of the export.
@@ -48,7 +48,7 @@ pub(crate) fn connect(
         LegError::Unreachable(why) => LegError::Unreachable(format!("{address}: {why}")),
         other => other,
     })?;
-    // Whether an answer comes in time is looked at for each request.
+    // The time-out of a reply is checked for each request.
     stream.set_read_timeout(None).map_err(unreachable)?;
     Ok((Wire::new(stream, tls), bytes))
 }
@@ -95,11 +95,11 @@ fn prepare(stream: &TcpStream, wait: Duration) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(wait))
 }
 
-/// Agrees on an export with what answers on `stream`; its size in bytes.
+/// Negotiates an export with the server on `stream`; returns its size in bytes.
 ///
 /// # Errors
 ///
-/// The other side refuses, or is no server that writes durably. What it says is bounded.
+/// The peer refuses, or does not support durable writes. Its messages are bounded.
 pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
     greet(stream)?;
     go(stream, export, false)
@@ -107,9 +107,9 @@ pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegE
 
 fn unreachable(error: io::Error) -> LegError {
     LegError::Unreachable(match error.kind() {
-        // What a socket with a time limit says at its end.
+        // The message for the error of a socket whose time limit is over.
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            "it does not answer in time".to_owned()
+            "it does not respond in time".to_owned()
         }
         _ => error.to_string(),
     })
@@ -157,10 +157,10 @@ fn go(stream: &mut (impl Read + Write), export: &str, only_looks: bool) -> Resul
                 let why = String::from_utf8_lossy(&body).into_owned();
                 return Err(LegError::Refused(why));
             }
-            _ => return Err(LegError::Protocol("an answer to another option")),
+            _ => return Err(LegError::Protocol("a reply to another option")),
         }
     }
-    Err(LegError::Protocol("too many answers to one option"))
+    Err(LegError::Protocol("too many replies to one option"))
 }
 
 fn option_answer(stream: &mut impl Read, option: u32) -> Result<(u32, Vec<u8>), LegError> {
@@ -168,11 +168,11 @@ fn option_answer(stream: &mut impl Read, option: u32) -> Result<(u32, Vec<u8>), 
     stream.read_exact(&mut head).map_err(unreachable)?;
     let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
     if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number(8) != option {
-        return Err(LegError::Protocol("an answer to another option"));
+        return Err(LegError::Protocol("a reply to another option"));
     }
     let length = number(16) as usize;
     if length > REPLY_BYTES_MAX {
-        return Err(LegError::Protocol("a long answer to an option"));
+        return Err(LegError::Protocol("a long reply to an option"));
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).map_err(unreachable)?;

@@ -1,18 +1,18 @@
 //! Reads and writes a leg of a pool that lies on another head.
 //!
-//! [`Transport`] is what the driver of a pool needs of any way to such a leg. [`NbdLeg`] is the first: requests in a row on one
-//! TCP connection, without a thread per request, and a durable write in one round trip.
+//! [`Transport`] is the interface of the driver to such a leg. [`NbdLeg`] implements it: pipelined requests on one TCP
+//! connection, without a thread per request, and a durable write in one round trip.
 //!
-//! **A connection that ends** fails nothing yet. What was not answered waits. The owner claims the disk for a next session, so the lender
-//! has ended all I/O of the old one, and has it go on by [`NbdLeg::resume`]: everything unanswered is sent again, in its
-//! order.
+//! **A closed connection** does not fail any operation yet. Operations without a reply stay pending. The owner claims
+//! the disk for a new session, so that the lender has ended all I/O of the old one, and resumes by [`NbdLeg::resume`]:
+//! all pending requests are sent again, in their order.
 //!
-//! **A lender that says nothing** while something is under way is asked whether it lives, by a connection of its own. If it is, its disk
-//! may be slow, and has until the deadline. If it is not, nobody waits for that.
+//! **A silent lender** with pending requests is probed by a separate connection. If it is alive, its disk may be slow,
+//! and has until the deadline. If it is not, the leg fails at once.
 //!
-//! **A leg that failed** stays failed: a request took longer than its deadline, the lender does not live, the lender started anew (it may have lost what it answered and
-//! nobody flushed), or it broke the protocol. All its I/O ends with an error then. What a caller
-//! does with an error is its own affair: it may have to withhold it from ZFS.
+//! **A failed leg** stays failed: a request exceeded its deadline, the lender is dead, the lender was restarted (it may
+//! have lost acknowledged, unflushed writes), or it violated the protocol. All its I/O then fails. The caller may have
+//! to withhold the error from ZFS.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ use leg_record::{DiskId, Session};
 pub use nbd_leg::{Access, Awaited, Event, NbdLeg, Settings};
 use units::Extent;
 
-/// Which leg it is, and by what right it is written.
+/// The leg, and the session that permits writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The disk.
@@ -40,7 +40,7 @@ pub struct Identity {
     pub incarnation: u64,
 }
 
-/// What is to be done.
+/// The operation.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// Read an extent.
@@ -49,12 +49,12 @@ pub enum Operation {
     Write {
         /// Where.
         offset: u64,
-        /// What.
+        /// The data.
         data: Arc<Vec<u8>>,
         /// It is durable when it is done (FUA).
         durable: bool,
     },
-    /// Make what was done durable.
+    /// Makes completed writes durable.
     Flush,
     /// The contents are not needed any more.
     Discard(Extent),
@@ -90,16 +90,16 @@ pub enum LegError {
     /// More requests or bytes are under way than a leg carries.
     #[error("too much is under way on the leg")]
     TooMuch,
-    /// The leg did not answer in time.
-    #[error("the leg did not answer within its deadline")]
+    /// The leg exceeded its deadline.
+    #[error("the leg did not respond within its deadline")]
     Deadline,
-    /// Nothing was heard of the lender, and it does not take connections.
-    #[error("the lender of the leg does not answer at all")]
+    /// The lender is silent, and does not accept connections.
+    #[error("the lender of the leg does not respond at all")]
     Silent,
-    /// The lender started anew, and may have lost what it answered.
-    #[error("the lender of the leg started anew")]
+    /// The lender was restarted, and may have lost acknowledged writes.
+    #[error("the lender of the leg was restarted")]
     OtherIncarnation,
-    /// The lender says what it must not.
+    /// The lender violates the protocol.
     #[error("the lender broke the protocol: {0}")]
     Protocol(&'static str),
     /// The lender refuses the session.
@@ -113,7 +113,8 @@ pub enum LegError {
     Closed,
 }
 
-/// Told once of the end of an operation, on a thread of the leg; with the bytes of a read. It holds no lock, and may submit more.
+/// Called once at the end of an operation, on a thread of the leg; with the bytes of a read. It holds no lock, and may
+/// submit more.
 pub type Done = Box<dyn FnOnce(Result<Vec<u8>, LegError>) + Send>;
 
 /// A way to a leg.
@@ -124,6 +125,6 @@ pub trait Transport: Send + Sync {
     /// Its size in bytes.
     fn bytes(&self) -> u64;
 
-    /// Takes over an operation. Never waits. `done` may be called before this returns if the leg has failed.
+    /// Submits an operation. Never blocks. `done` may be called before this returns if the leg has failed.
     fn submit(&self, operation: Operation, done: Done);
 }

@@ -1,7 +1,7 @@
-//! Whether a lender lives that says nothing: a slow disk keeps its answers back, a process that hangs says nothing at all.
+//! Checks whether a silent lender is alive: a slow disk delays its replies, a process that hangs sends nothing at all.
 //!
-//! A server of NBD speaks first. So a connection of its own tells, without a request: a process that is stopped, a machine
-//! that is gone, and a network that is cut greet nobody.
+//! An NBD server speaks first. So a separate connection shows it without a request: a stopped process, a lost host, and
+//! a cut network send no greeting.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nbd::protocol::wire::INIT_MAGIC;
 
-/// The addresses at which a lender greets within `wait`. Asks all of them at the same time.
+/// The addresses at which a lender greets within `wait`. Tries all of them concurrently.
 pub(crate) fn alive_at(addresses: &[SocketAddr], wait: Duration) -> Vec<SocketAddr> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = addresses

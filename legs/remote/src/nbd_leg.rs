@@ -26,11 +26,11 @@ use reception::Duty;
 const OPERATIONS_MAX: usize = 4096;
 /// Bytes of operations under way.
 const BYTES_MAX: u64 = 256 << 20;
-/// How many looks are taken at the clock in the time of a deadline.
+/// Checks of the clock per deadline.
 const LOOKS_PER_DEADLINE: u32 = 16;
 /// As many times its silence a leg has as deadline, at least: how often the clock is looked at follows from the shorter.
 const SILENCES_PER_DEADLINE: u32 = 4;
-/// A look at the clock that comes so much too late was stopped, with the whole process or machine.
+/// A check of the clock that is late by this was stopped, with the whole process or host.
 const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 /// Received by one system call.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -40,19 +40,19 @@ const RECEIVE_BYTES: usize = 256 << 10;
 pub struct Settings {
     /// TLS, if any. It has to know the lender by its certificate.
     pub tls: Option<Arc<ClientConfig>>,
-    /// The leg is only read. Its lender takes no session for that, and need not take writes.
+    /// The leg is read-only. Its lender needs no session for that, and need not accept writes.
     pub only_looks: bool,
-    /// For an operation, from its submission to its answer, whatever happens to connections meanwhile.
+    /// For an operation, from its submission to its reply, across reconnects.
     pub deadline: Duration,
     /// For a connection and its handshake.
     pub connect_wait: Duration,
-    /// If nothing is heard for so long while an operation is under way, the lender is asked whether it lives.
+    /// If no data arrives for this time while an operation is pending, the lender is probed.
     pub silence: Duration,
     /// So long it may take to say so.
     pub life_wait: Duration,
 }
 
-/// What a lender granted, and where.
+/// The grant of a lender: session, incarnation, export, addresses.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The session that was admitted.
@@ -65,12 +65,13 @@ pub struct Access {
     pub addresses: Vec<SocketAddr>,
 }
 
-/// What happened to a leg. Told on its threads, which hold no lock.
+/// An event of a leg. Reported on its threads, which hold no lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The connection ended. What is under way waits for [`NbdLeg::resume`], until its deadline.
+    /// The connection ended. Pending operations continue with [`NbdLeg::resume`], until their
+    /// deadline.
     Lost,
-    /// The leg failed, for good. Its operations end with this error after this was told.
+    /// The leg failed, for good. Its operations fail with this error after this report.
     Failed(LegError),
 }
 
@@ -84,7 +85,7 @@ struct Pending {
     is_awaited: bool,
 }
 
-/// A connection, and what came by it and was not used yet. One thread at a time has the input.
+/// A connection, and received data that is not used yet. One thread at a time has the input.
 struct Line {
     wire: Arc<Wire>,
     generation: u64,
@@ -100,23 +101,23 @@ enum Link {
 struct State {
     identity: Identity,
     link: Link,
-    /// Counts connections: what an earlier one says does not count.
+    /// Counts connections: data of an earlier one is ignored.
     generation: u64,
     /// By cookie, so in the order of their submission.
     pending: BTreeMap<u64, Pending>,
     pending_bytes: u64,
     cookie: u64,
-    /// Cookies of what is to be sent.
+    /// Cookies of requests to be sent.
     unsent: VecDeque<u64>,
     /// Where the lender is.
     addresses: Vec<SocketAddr>,
-    /// When something came from it last.
+    /// The time of the last received data.
     heard: Instant,
-    /// Who receives.
+    /// The receiving thread.
     duty: Duty,
 }
 
-/// What is on its way into a socket.
+/// A request that is partly sent.
 struct Sending {
     generation: u64,
     socket: Arc<Wire>,
@@ -129,24 +130,24 @@ struct Inner {
     settings: Settings,
     bytes: u64,
     state: Mutex<State>,
-    /// There is something to send, or nothing more will be.
+    /// A request is to be sent, or no more will be.
     wake: Condvar,
     /// The leg's own thread is to receive.
     turn: Condvar,
-    /// Whoever holds it sends; a request that the socket did not take whole is left in it.
+    /// The holder sends; a request that the socket did not accept completely is left in it.
     sending: Mutex<Option<Sending>>,
     tell: Box<Tell>,
 }
 
-/// A leg over NBD. Dropping it ends it and fails what is under way.
+/// A leg over NBD. Dropping it closes it and fails all pending operations.
 pub struct NbdLeg(Arc<Inner>);
 
 impl NbdLeg {
-    /// Connects to a disk that a lender granted. `tell` is told what happens to the leg.
+    /// Connects to a disk that a lender granted. `tell` receives the events of the leg.
     ///
     /// # Errors
     ///
-    /// No address of the lender takes the session.
+    /// No address of the lender accepts the session.
     pub fn connect(
         disk: leg_record::DiskId,
         access: &Access,
@@ -190,13 +191,13 @@ impl NbdLeg {
         Ok(leg)
     }
 
-    /// Goes on by another session, which the lender admitted after it had ended all I/O of the one before. Waits for the
-    /// connection; not to be called by `tell`.
+    /// Resumes with another session, which the lender admitted after it had ended all I/O of the former one. Blocks
+    /// until it is connected; must not be called by `tell`.
     ///
     /// # Errors
     ///
-    /// The lender started anew, or the disk is another: the leg has failed. Or no address takes the session: it may be tried
-    /// again.
+    /// The lender was restarted, or the disk is another: the leg has failed. Or no address accepts the session: the
+    /// call can be retried.
     pub fn resume(&self, access: &Access) -> Result<(), LegError> {
         let known = self.0.lock().identity;
         if access.incarnation != known.incarnation {
@@ -212,14 +213,14 @@ impl NbdLeg {
         self.0.use_stream(reached, access.session)
     }
 
-    /// Takes over an operation as [`Transport::submit`] does, and leaves its reply to the calling thread, which has nothing else to do.
-    /// `None` if `done` was called.
+    /// Submits an operation as [`Transport::submit`] does, and leaves its reply to the calling thread, which has no
+    /// other work. `None` if `done` was called.
     pub fn submit_awaited(&self, operation: Operation, done: Done) -> Option<Awaited> {
         let cookie = self.0.submit(operation, done, true)?;
         Some(Awaited::new(&self.0, cookie))
     }
 
-    /// Ends the leg: all that is under way fails.
+    /// Closes the leg: all pending operations fail.
     pub fn close(&self) {
         self.0.fail(LegError::Closed);
     }
@@ -245,7 +246,7 @@ impl Transport for NbdLeg {
     }
 }
 
-/// The first address that takes the session, and the size of the disk.
+/// The first address that accepts the session, and the size of the disk.
 fn reach(access: &Access, settings: &Settings) -> Result<((Wire, SocketAddr), u64), LegError> {
     let mut last = LegError::Unreachable("it has no address".to_owned());
     for address in &access.addresses {
@@ -269,7 +270,7 @@ impl Inner {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Takes requests by `stream` from now on, first what was not answered.
+    /// Sends requests on `stream` from now on, pending ones first.
     fn use_stream(
         self: &Arc<Self>,
         (stream, address): (Wire, SocketAddr),
@@ -334,7 +335,7 @@ impl Inner {
             done(Err(error));
             return None;
         }
-        // Here, if nobody sends: it spares a hand-over.
+        // Here, if no other thread sends: it avoids a hand-over.
         match self.sending.try_lock() {
             Ok(mut sending) => {
                 if !self.send(&mut sending) {
@@ -347,7 +348,7 @@ impl Inner {
         Some(cookie)
     }
 
-    /// Sends as much as the socket takes without a wait; whether that is all.
+    /// Sends as much as the socket accepts without blocking; returns whether that is all.
     fn send(&self, sending: &mut Option<Sending>) -> bool {
         loop {
             let Some(current) = self.next(sending) else {
@@ -368,7 +369,7 @@ impl Inner {
         }
     }
 
-    /// What is to be sent now.
+    /// The request to be sent now.
     fn next<'a>(&self, sending: &'a mut Option<Sending>) -> Option<&'a mut Sending> {
         let mut state = self.lock();
         let generation = state.generation;
@@ -395,7 +396,7 @@ impl Inner {
         sending.as_mut()
     }
 
-    /// The thread that sends what did not go at once.
+    /// The thread that sends the rest of requests.
     fn send_always(&self) {
         loop {
             {
@@ -418,7 +419,7 @@ impl Inner {
         }
     }
 
-    /// Whether somebody left a request half sent, or is at it.
+    /// Whether a request is partly sent, or being sent.
     fn is_partly_sent(&self) -> bool {
         self.sending
             .try_lock()
@@ -470,7 +471,7 @@ impl Inner {
         }
     }
 
-    /// The thread that looks at the clock.
+    /// The thread that checks the clock.
     fn watch(&self) {
         let shortest = self
             .settings
@@ -503,7 +504,7 @@ impl Inner {
         }
     }
 
-    /// Nothing was heard for a while: finds out whether the lender lives.
+    /// No data arrived for a while: probes whether the lender is alive.
     fn look_for_life(&self) {
         let (generation, addresses) = {
             let state = self.lock();
@@ -511,13 +512,13 @@ impl Inner {
         };
         let alive = alive_at(&addresses, self.settings.life_wait);
         let mut state = self.lock();
-        // Something was heard meanwhile, or the connection ended, and that is looked after elsewhere.
+        // Data arrived in the meantime, or the connection ended, which is handled elsewhere.
         if state.generation != generation || !state.is_silent(self.settings.silence) {
             return;
         }
         match &state.link {
             Link::Up(_, address) if alive.contains(address) => state.heard = Instant::now(),
-            // It lives, and this connection leads nowhere: the thread that receives finds its end.
+            // It is alive, and this connection is dead: the receiving thread detects its end.
             Link::Up(line, _) if !alive.is_empty() => line.wire.shut(),
             _ => {
                 drop(state);
@@ -546,14 +547,14 @@ impl State {
         cookie
     }
 
-    /// Whether an operation is under way on a connection that has said nothing for so long.
+    /// Whether an operation is pending on a connection that was silent for this time.
     fn is_silent(&self, silence: Duration) -> bool {
         let oldest = self.pending.values().next();
         let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= silence);
         is_late && matches!(self.link, Link::Up(..)) && self.heard.elapsed() >= silence
     }
 
-    /// This process stood still, and with it who receives answers: nothing is late yet.
+    /// This process was stopped, including its receiving thread: no reply is late yet.
     fn begin_times_anew(&mut self) {
         let now = Instant::now();
         self.heard = now;
@@ -565,7 +566,7 @@ impl State {
         }
     }
 
-    /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.
+    /// Whether the oldest operation, or a pending reconnect, exceeded `deadline`.
     fn is_overdue(&self, deadline: Duration) -> bool {
         let oldest = self.pending.values().next();
         let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= deadline);
@@ -575,7 +576,7 @@ impl State {
 }
 
 impl Sending {
-    /// Gives the socket what it takes now; whether that is the rest.
+    /// Writes as much as the socket accepts; returns whether that is the rest.
     fn push(&mut self) -> Result<bool, Errno> {
         let data = self.data.as_deref().map_or(&[][..], Vec::as_slice);
         let total = REQUEST_BYTES + data.len();

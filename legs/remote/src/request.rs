@@ -27,7 +27,7 @@ pub(crate) fn encode(operation: &Operation, cookie: u64) -> [u8; REQUEST_BYTES] 
     bytes
 }
 
-/// What a reply begins with.
+/// The header of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) errno: u32,

@@ -1,4 +1,5 @@
-//! The bytes of a connection, in the clear or encrypted. One thread at a time receives and waits; any other sends and does not.
+//! The bytes of a connection, in the clear or encrypted. One thread at a time receives and blocks; other threads send
+//! without blocking.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,13 +12,13 @@ use rustls::ClientConnection;
 
 /// Encrypted bytes received by one system call.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Bytes that TLS holds back when the socket takes none.
+/// Bytes that TLS buffers when the socket accepts none.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 10;
 
 /// A connection.
 pub(crate) struct Wire {
     socket: TcpStream,
-    /// Never locked while somebody waits for the socket.
+    /// Never locked while a thread is blocked on the socket.
     tls: Option<Mutex<ClientConnection>>,
 }
 
@@ -29,12 +30,12 @@ impl Wire {
         }
     }
 
-    /// Ends it, for who sends and who receives.
+    /// Shuts it down, for senders and receivers.
     pub(crate) fn shut(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// How many bytes of `parts` it takes now.
+    /// Returns how many bytes of `parts` it accepts now.
     pub(crate) fn send(&self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let Some(tls) = &self.tls else {
             let parts = parts.map(IoSlice::new);
@@ -59,7 +60,7 @@ impl Wire {
         Ok(taken)
     }
 
-    /// Gives the socket what is encrypted; an error while it does not take all of it.
+    /// Writes encrypted bytes to the socket; an error while it does not accept all of them.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         match &self.tls {
             Some(tls) => self.drain(&mut lock(tls)),
@@ -75,7 +76,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits until the socket takes more, or is shut.
+    /// Blocks until the socket accepts more, or is shut down.
     pub(crate) fn wait(&self) {
         const LOOK: Timespec = Timespec {
             tv_sec: 1,
@@ -85,7 +86,7 @@ impl Wire {
         let _ = poll(&mut both, Some(&LOOK));
     }
 
-    /// What comes, for one thread at a time.
+    /// The input, for one thread at a time.
     pub(crate) fn receiver(self: &Arc<Self>) -> Receiver {
         Receiver {
             wire: Arc::clone(self),
@@ -100,7 +101,7 @@ fn lock(tls: &Mutex<ClientConnection>) -> MutexGuard<'_, ClientConnection> {
     tls.lock().expect("no holder panics")
 }
 
-/// Writes what the socket takes without a wait.
+/// Writes as much as the socket accepts without blocking.
 struct NoWait<'a>(&'a TcpStream);
 
 impl Write for NoWait<'_> {
@@ -114,7 +115,7 @@ impl Write for NoWait<'_> {
     }
 }
 
-/// Receives, and waits for what comes.
+/// Receives, and blocks for input.
 pub(crate) struct Receiver {
     wire: Arc<Wire>,
     /// Decrypted, of which the first `used` bytes were given away.
@@ -124,7 +125,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Waits for encrypted bytes and decrypts them; `false` at the end of the connection.
+    /// Blocks for encrypted bytes and decrypts them; `false` at the end of the connection.
     fn fill(&mut self) -> io::Result<bool> {
         let wire = Arc::clone(&self.wire);
         let Some(tls) = &wire.tls else {
@@ -142,13 +143,13 @@ impl Receiver {
             }
             let decrypted = tls.process_new_packets();
             decrypted.map_err(io::Error::other)?;
-            // At once: it takes no more while it holds much.
+            // Immediately: it accepts no more while it buffers much.
             match tls.reader().read_to_end(&mut self.plain) {
                 Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }
         }
-        // Answers of TLS itself. What the socket does not take goes with the next request.
+        // Replies of TLS itself. The rest is sent with the next request.
         let _ = wire.drain(&mut tls);
         Ok(count > 0)
     }

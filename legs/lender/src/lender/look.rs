@@ -1,4 +1,4 @@
-//! Looks at lent disks, for who has no session: who has them, and what they carry.
+//! Inspects lent disks without a session: their holders and their contents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use leg_record::{Ballot, DiskId, Holder};
 use super::Lender;
 use crate::disk::OpenError;
 
-/// Of a pool's name on a disk, so much is told.
+/// Maximum bytes of a pool's name on a disk that are reported.
 const NAME_CHARS_MAX: usize = 48;
 
-/// What is seen of a disk by who only looks.
+/// The result of an inspection without a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Who has it.
+    /// The holder of the disk.
     pub holder: Holder,
     /// The greatest term that claimed it.
     pub enforced: Ballot,
-    /// What it carries, in words, without control characters; empty if nothing is known of it.
+    /// A description of its contents, without control characters; empty if unknown.
     pub contents: String,
 }
 
 impl Lender {
-    /// Looks at a disk. Changes nothing, but that one in whose place another one stands, or that has another size by now, is opened anew if
-    /// nobody uses it: whoever goes by its size looks at what lies at its path.
+    /// Inspects a disk. Read-only, except: an unused disk that was replaced or resized is reopened, so that the
+    /// reported size is that of the disk at its path.
     pub fn look(&self, id: DiskId) -> Look {
         self.renew(id);
         let nothing = |holder| Look {
@@ -69,7 +69,8 @@ impl Lender {
         sessions.iter().any(|one| one.export == name)
     }
 
-    /// Opens a disk anew that is not what lies at its path any more. For who had claimed it that is as a new start of the lender.
+    /// Reopens a disk that differs from the one at its path. For its former session that is equal to a restart of the
+    /// lender.
     fn renew(&self, id: DiskId) {
         let (disk, session, gate) = {
             let disks = self.disks();
@@ -88,7 +89,7 @@ impl Lender {
             return;
         };
         let path = disk.path().display();
-        tracing::warn!(leg = id.0, %path, "another disk, or one of another size, is at its path: it is opened anew");
+        tracing::warn!(leg = id.0, %path, "another disk, or one of another size, is at its path: it is reopened");
         drop(disk);
         let until = Instant::now() + self.settings.drain_wait;
         if let Err(error) = self.cut(id).and_then(|()| self.reopen(id, until)) {
@@ -97,7 +98,7 @@ impl Lender {
     }
 }
 
-/// What a disk carries, in words, without control characters; empty if nothing is known of it.
+/// A description of the contents of a disk, without control characters; empty if unknown.
 pub fn contents(path: &Path) -> String {
     words_of(path).replace(char::is_control, "?")
 }

@@ -17,14 +17,14 @@ use crate::{Done, LegError, Operation};
 /// The leg's thread leaves the socket alone for so long after an awaited operation began.
 const LEFT_ALONE: Duration = Duration::from_millis(20);
 
-/// What is known of who receives.
+/// The state of reception.
 #[derive(Default)]
 pub(super) struct Duty {
     /// A thread receives.
     is_taken: bool,
-    /// Pending operations whose threads receive their replies.
+    /// Pending operations that are received by their own threads.
     pub(super) awaited: usize,
-    /// Until then the leg's thread receives only what no other thread awaits.
+    /// Until then the leg's thread receives only replies that no other thread awaits.
     left_alone_until: Option<Instant>,
     /// The leg's thread has to be woken.
     pub(super) is_idle: bool,
@@ -121,7 +121,7 @@ impl Inner {
         self.lock().duty.received.pop_front()
     }
 
-    /// Waits until the leg's thread is to receive; `false` when the connection is not in use any more.
+    /// Blocks until the leg's thread is to receive; `false` when the connection is not in use any more.
     fn await_turn(&self, line: &Line) -> bool {
         let mut state = self.lock();
         loop {
@@ -140,7 +140,7 @@ impl Inner {
                 state.duty.is_taken = true;
                 return true;
             }
-            // Who has the turn notifies this thread at its end if it is needed.
+            // The receiving thread notifies this thread at its end if it is needed.
             state.duty.is_idle = true;
             let waited = self.turn.wait_timeout(state, left.unwrap_or(LEFT_ALONE));
             state = waited.expect("no holder panics").0;
@@ -148,7 +148,7 @@ impl Inner {
         }
     }
 
-    /// Wakes the leg's thread if something is left to it.
+    /// Wakes the leg's thread if replies are left to it.
     pub(super) fn leave(&self, state: MutexGuard<'_, State>) {
         let duty = &state.duty;
         let is_needed = !duty.received.is_empty() || state.has_unawaited() && !duty.is_taken;
@@ -182,7 +182,7 @@ impl Inner {
             match state.pending.get(&reply.cookie) {
                 Some(pending) => pending.operation.read_bytes(),
                 None => {
-                    let error = LegError::Protocol("a reply to what was not asked");
+                    let error = LegError::Protocol("a reply without a request");
                     return Err(Received::Broken(error));
                 }
             }
@@ -226,8 +226,8 @@ impl Awaited {
                 return false;
             }
         };
-        // What follows an operation that a log awaits waits for nothing, so it need not be this thread's own. The rest is the leg's
-        // thread's, as long as there is one.
+        // The operations after an awaited operation of a log do not depend on this thread. The leg's thread handles the
+        // rest, as long as there is one.
         let is_up = is_current && matches!(state.link, Link::Up(..));
         if is_of_log(&pending) || !is_up {
             self.inner.leave(state);
