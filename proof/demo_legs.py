@@ -202,7 +202,7 @@ def _power_pulled(story: Story, lab: LegsLab, blocks: Blocks) -> tuple[str, str]
 
 def _whole(lab: LegsLab, head: str) -> bool:
     said = lab.on(head, "bulkhead", "status", POOL)
-    return "lacks what was written" not in said and "does not answer" not in said
+    return "is missing all writes" not in said and "does not answer" not in said
 
 
 def _leg_away_and_back(story: Story, lab: LegsLab, blocks: Blocks, serving: str, other: str) -> None:
@@ -212,7 +212,7 @@ def _leg_away_and_back(story: Story, lab: LegsLab, blocks: Blocks, serving: str,
     count = 24
     pause = blocks.write(32, count)
     story.keep(f"a leg was cut off: I/O paused for {pause:.2f} s and went on with the other one")
-    for line in re.findall(r"leg \S+ lacks what was written since transaction group \d+", lab.on(serving, "bulkhead", "status", POOL)):
+    for line in re.findall(r"leg \S+ is missing all writes since transaction group \d+", lab.on(serving, "bulkhead", "status", POOL)):
         story.tell(line)
     story.step("The cables are plugged in again: the legs receive the data that they missed, and no more")
     _mend(lab, other)

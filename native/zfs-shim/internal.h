@@ -126,7 +126,7 @@ boolean_t bh_in_place_put_off(zio_t *zio);
 void bh_in_place_await(void);
 /*
  * Before a wait of this thread for a condition: does what was put off, or receives what is awaited.  Whether it did something:
- * then the condition has to be checked again.  The mutex of the condition, if there is one, is released meanwhile.
+ * then the condition has to be checked again.  The mutex of the condition, if there is one, is released during that time.
  */
 boolean_t bh_in_place_work(kmutex_t *mutex);
 /* device.c: carries out a write that was put off; receives or releases what this thread awaits. */

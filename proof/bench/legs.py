@@ -153,7 +153,7 @@ class Bench:
         self.details[SEQUENTIAL] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
 
     def _cpu(self, point: str, kind: str, used: _Cpu, operations: int, words: Sequence[str]) -> None:
-        """CPU of both ends, beside that of the same pool with both disks on one head under the same load."""
+        """CPU of both ends, and that of the same pool with both disks on one head under the same load."""
         local = self._local(point)
         try:
             local_us = local.cpu_us(words)

@@ -1,4 +1,4 @@
-"""Two heads in the lab for the guest: ``bulkhead lab``, with the guest in the place of its client."""
+"""Two heads in the lab for the guest: ``bulkhead lab``, with the guest as its client."""
 
 from __future__ import annotations
 

@@ -85,9 +85,9 @@ function Lacks({ leg }: { leg: PoolLeg }) {
     case "divergent":
       return <p class="note">It may hold writes that nobody else has. Nothing is written to it.</p>;
     case "faulted":
-      return <p class="note">{`It failed again and again, and lacks what was written${sinceGroup(leg)}. It is not tried again${beforeTime(leg)}, unless \`pool online\` says so.`}</p>;
+      return <p class="note">{`It failed again and again, and is missing all writes${sinceGroup(leg)}. It is not tried again${beforeTime(leg)}, unless \`pool online\` says so.`}</p>;
     case "stale":
-      return <p class="note">It lacks what was written{sinceGroup(leg)}. It comes back by itself.</p>;
+      return <p class="note">It is missing all writes{sinceGroup(leg)}. It comes back by itself.</p>;
     case "copying": {
       const [copied, left] = [leg.copied ?? 0, leg.left];
       if (left === null || left === undefined) return <p class="note">What it lacks{sinceGroup(leg)} is copied to it.</p>;

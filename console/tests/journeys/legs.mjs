@@ -25,7 +25,7 @@ export async function showsLegsOfBothHeads({ browser, head }) {
     await legs.killLegServer("right");
     await on("right").getByText("stale", { exact: true }).waitFor();
     await on("right").getByText(/^since /).waitFor();
-    await on("right").getByText(/It lacks what was written since transaction group \d+/).waitFor();
+    await on("right").getByText(/It is missing all writes since transaction group \d+/).waitFor();
     await card.getByRole("region", { name: "Head right" }).getByText("silent", { exact: true }).waitFor();
     await on("left").getByText("current", { exact: true }).waitFor();
     const next = page.getByRole("region", { name: "What to do next" });

@@ -123,7 +123,7 @@ impl Place {
 /// Returns the error for a connection without a slot.
 pub(crate) fn busy() -> Failure {
     let message = format!("{CONNECTIONS_MAX} connections to the server are in use already");
-    Failure::new(FailureKind::Busy, message).advise("try again in a moment")
+    Failure::new(FailureKind::Busy, message).advise("try again later")
 }
 
 /// Returns how a request is performed without a slot: an agent must be able to monitor and stop the server, and an

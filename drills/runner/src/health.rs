@@ -67,7 +67,7 @@ pub fn complaint(status: &str) -> Option<String> {
 /// are well.
 pub fn complaint_of_legs(status: &str) -> Option<String> {
     const SIGNS: [&str; 4] = [
-        "lacks what was written",
+        "is missing all writes",
         "does not answer",
         "is not this pool's",
         "put on record",
@@ -140,7 +140,7 @@ mod tests {
         let told = |line: &str| complaint_of_legs(&format!("pool tank\n  {line}\nall is served\n"));
         assert_eq!(told("legs left:bay1, right:bay1"), None);
         for line in [
-            "leg b:/y lacks what was written since transaction group 30",
+            "leg b:/y is missing all writes since transaction group 30",
             "member w does not answer: refused",
         ] {
             assert_eq!(told(line).as_deref(), Some(line));

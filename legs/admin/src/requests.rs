@@ -331,7 +331,7 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
         let since = stale.since;
         let lacks = format!(
-            "leg {} lacks what was written since transaction group {since}",
+            "leg {} is missing all writes since transaction group {since}",
             name(disk)
         );
         if let Some(until) = shown.held.get(disk) {
@@ -524,7 +524,7 @@ mod tests {
             .map(ToString::to_string)
             .collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("b:/y lacks what was written since transaction group 30"));
+        assert!(told[0].contains("b:/y is missing all writes since transaction group 30"));
         assert!(told[1].contains("member b does not answer: connection refused"));
         assert!(told[1].contains("start bulkhead-leg-server there"));
         for (why, what) in [

@@ -261,7 +261,7 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     pair.write(&mut client, 5);
     let status = pair.a.machine.ok("pool status tank").out;
     assert!(
-        status.contains("lacks what was written since transaction group"),
+        status.contains("is missing all writes since transaction group"),
         "{status}"
     );
     assert!(status.contains("member b does not answer"), "{status}");
