@@ -3557,7 +3557,7 @@ export interface components {
              * @description Seconds since the process was started.
              */
             uptime_s: number;
-            /** @description Version of Bulkhead. */
+            /** @description Version of the binary. */
             version: string;
         };
         /** @description A session as returned to a page. */
@@ -3750,7 +3750,7 @@ export interface components {
              */
             written: number;
         };
-        /** @description The overview. */
+        /** @description The overall status. */
         Status: {
             /** @description I/O on the volumes shown, since the server started. */
             activity?: components["schemas"]["VolumeActivity"][];

@@ -5,7 +5,7 @@
 //! All writes to a disk use that path. [`leg_record::Lender`] decides; this crate performs.
 //!
 //! * `disk`: one raw disk as a device. `gate`: which session's I/O may begin. `kept`: the state that survives a
-//! restart.
+//!   restart.
 
 #![forbid(unsafe_code)]
 
