@@ -812,7 +812,7 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
     right.disks.insert(path.into(), DiskSeen::default());
     let more = plan(&other, &actual).obstacles;
     assert!(
-        more[0].what.contains("more of pool tank that is new"),
+        more[0].what.contains("more changes of pool tank"),
         "{more:?}"
     );
     let adds = plan(&desired, &actual);

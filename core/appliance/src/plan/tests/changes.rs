@@ -186,7 +186,7 @@ const TABLE: &[(&str, Edit, Fate)] = &[
             ("heartbeat = 1", "heartbeat = 6"),
             ("heartbeat = 2", "heartbeat = 7"),
         ],
-        Refused("keeps no link"),
+        Refused("lose all its links"),
     ),
     (
         "an interface is another",
@@ -446,7 +446,7 @@ const LEGS_TABLE: &[(&str, Edit, Fate)] = &[
     (
         "the disk of a leg has another path",
         &[("nvme-eui.0025385200000001", "nvme-eui.0025385200000009")],
-        Refused("cannot be seen"),
+        Refused("cannot be read"),
     ),
     (
         "the profile is fast",

@@ -190,7 +190,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
     let desired = desired_of(&LEGS.replace(LEFT, OTHER));
     let told = |actual: &Actual| -> Vec<Obstacle> { plan(&desired, actual).obstacles };
     let unseen = told(&actual);
-    assert!(unseen[0].what.contains("cannot be seen"), "{unseen:?}");
+    assert!(unseen[0].what.contains("cannot be read"), "{unseen:?}");
     let ours = actual.heads[&head("left")].disks[Path::new(LEFT)].clone();
     // Another name of the same disk; then the old name is gone.
     sees(&mut actual, "left", OTHER, ours.clone());

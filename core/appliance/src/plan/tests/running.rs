@@ -125,7 +125,7 @@ fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_w
         .replace("heartbeat = 2", "heartbeat = 5");
     let told = obstacles(&moved, &actual);
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("keeps no link"), "{told:?}");
+    assert!(told[0].contains("lose all its links"), "{told:?}");
     // One link is removed, and one is kept.
     let fewer = PAIR.replace("heartbeat = 1", "");
     assert_eq!(obstacles(&fewer, &actual), [""; 0]);
@@ -151,7 +151,7 @@ fn a_witness_that_does_not_respond_to_a_head_that_is_to_use_it_is_in_the_way() {
 }
 
 fn of_device(changes: &[Change]) -> Vec<String> {
-    let is_it = |line: &String| line.contains("qdevice") || line.contains("witness answers");
+    let is_it = |line: &String| line.contains("qdevice") || line.contains("witness responds");
     let lines = changes.iter().map(|one| one.to_string());
     let lines = lines.map(|text| text.lines().next().unwrap_or_default().to_owned());
     lines.filter(is_it).collect()
