@@ -123,7 +123,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
         said.starts_with("error: the fence device fence-left-bmc does not work"),
         "{said}"
     );
-    let cleanup = "next: mend it (\"A fence device does not answer\" in the guide to failures), then have it tried again: \
+    let cleanup = "next: repair it (\"A fence device does not respond\" in the guide to failures), then have it tried again: \
                    `crm_resource --cleanup --resource fence-left-bmc`";
     assert!(said.contains(cleanup) && said.contains("(since "), "{said}");
 

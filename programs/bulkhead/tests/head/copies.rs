@@ -81,7 +81,7 @@ fn copies_of_which_either_may_be_newer_are_refused_until_one_is_named() {
     let search = everywhere(&machine);
     for words in ["pool status tank", "pool import tank", "pool-server tank"] {
         let words = format!("{words} {search}");
-        machine.refused(&words, 6, "say that they are the same device");
+        machine.refused(&words, 6, "identify themselves as the same device");
     }
     let said = machine
         .run(&format!("pool import tank --json {search}"))

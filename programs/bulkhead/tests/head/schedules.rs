@@ -137,7 +137,7 @@ fn rules_that_are_due_at_the_same_time_each_get_their_snapshot() {
     machine.refused(
         "snapshot create tank/v@a tank/v@b",
         2,
-        "one snapshot of a volume per due time",
+        "can hold one snapshot of a volume",
     );
     assert_eq!(server.stop(), 0, "it is the one that was started");
 }

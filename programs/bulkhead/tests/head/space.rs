@@ -76,7 +76,7 @@ fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_roo
     let text = machine.ok("status tank").out;
     assert!(
         text.contains("% full")
-            && text.contains("next:     destroy snapshots")
+            && text.contains("next:     destroy unneeded snapshots")
             && !text.contains("quota"),
         "{text}"
     );

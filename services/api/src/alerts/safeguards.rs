@@ -158,7 +158,7 @@ fn fencing(head: &str, devices: &[&FenceDeviceView], alerts: &mut Vec<Alert>) {
             ERROR => Severity::Error,
             _ => Severity::Warning,
         };
-        let what = "repair it (\"A fence device does not answer\" in the guide to failures), then have it tried again";
+        let what = "repair it (\"A fence device does not respond\" in the guide to failures), then have it tried again";
         let advice = Advice::new(level, what, "")
             .by(format!("crm_resource --cleanup --resource {name}"))
             .about(name);
