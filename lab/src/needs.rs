@@ -230,7 +230,7 @@ mod tests {
         assert!(of(&moved)[0].contains("/usr/disk"));
         let others = include_str!("../../examples/virtual.toml").replace(PDU_AGENT, "fence_other");
         assert!(
-            of(&others)[0].contains("imitates nothing else"),
+            of(&others)[0].contains("imitates no other fence device"),
             "{:?}",
             of(&others)
         );

@@ -10,10 +10,6 @@
  * The differences are safe: the locks that the thread holds (none, or in a rare case the log's issuer lock, which is
  * not acquired here), the depth of the stack (bounded), and how long it may block (it would have to wait for the
  * completion anyway).
- *
- * A mirror with a device on another machine: the block is sent there first, without a wait.  The write to the device of this machine
- * is put off until the thread would wait for the commit (cv_wait, which is the next thing that it does).  Then it writes,
- * and receives the reply from the other machine by itself, so that no other thread is woken.
  */
 #include "internal.h"
 
@@ -24,17 +20,11 @@
 /* Commits that complete inside one another: a finished block releases the end of the next one. */
 #define	BH_NESTED_MAX	4
 
-/* Writes that a commit puts off: one for each device of this machine in a mirror, and some of other commits. */
-#define	BH_PUT_OFF_MAX	8
-
 static __thread struct {
 	uint32_t committing;	/* this thread is inside bh_in_place_begin() and _end() */
 	uint32_t walking;	/* and here inside bh_in_place_walk_begin() and _end() */
 	uint32_t nested;
 	boolean_t after_log_io;	/* it is going on after a write or a flush of the log */
-	boolean_t awaits;	/* replies of other machines */
-	uint32_t put_off_count;
-	zio_t *put_off[BH_PUT_OFF_MAX];
 } here;
 
 void
@@ -46,47 +36,7 @@ bh_in_place_begin(void)
 void
 bh_in_place_end(void)
 {
-	/* A commit that waited for nothing, such as one of an empty log. */
-	while (here.committing == 1 && here.put_off_count > 0)
-		(void) bh_in_place_work(NULL);
 	here.committing--;
-	if (here.committing == 0 && here.awaits) {
-		here.awaits = B_FALSE;
-		bh_device_release();
-	}
-}
-
-boolean_t
-bh_in_place_put_off(zio_t *zio)
-{
-	if (here.committing == 0 || here.put_off_count == BH_PUT_OFF_MAX)
-		return (B_FALSE);
-	here.put_off[here.put_off_count++] = zio;
-	return (B_TRUE);
-}
-
-void
-bh_in_place_await(void)
-{
-	here.awaits = B_TRUE;
-}
-
-boolean_t
-bh_in_place_work(kmutex_t *mutex)
-{
-	boolean_t worked = B_TRUE;
-
-	if (here.put_off_count == 0 && !here.awaits)
-		return (B_FALSE);
-	if (mutex != NULL)
-		mutex_exit(mutex);
-	if (here.put_off_count > 0)
-		bh_device_write_here(here.put_off[--here.put_off_count]);
-	else
-		worked = here.awaits = bh_device_receive();
-	if (mutex != NULL)
-		mutex_enter(mutex);
-	return (worked);
 }
 
 boolean_t

@@ -118,22 +118,6 @@ void bh_in_place_begin(void);
 void bh_in_place_end(void);
 boolean_t bh_in_place_is_committing(void);
 /*
- * A write of the log that blocks until the device of this machine has it.  It is carried out when the thread begins to wait, so that
- * the same write to another machine is on its way before.  B_FALSE if too many are put off already.
- */
-boolean_t bh_in_place_put_off(zio_t *zio);
-/* A write of the log whose reply the thread receives by itself when it begins to wait. */
-void bh_in_place_await(void);
-/*
- * Before a wait of this thread for a condition: does what was put off, or receives what is awaited.  Whether it did something:
- * then the condition has to be checked again.  The mutex of the condition, if there is one, is released during that time.
- */
-boolean_t bh_in_place_work(kmutex_t *mutex);
-/* device.c: carries out a write that was put off; receives or releases what this thread awaits. */
-void bh_device_write_here(zio_t *zio);
-boolean_t bh_device_receive(void);
-void bh_device_release(void);
-/*
  * Between these the calling thread reads an intent log, which must be read one block after another. It continues after
  * each block by itself.
  */

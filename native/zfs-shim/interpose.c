@@ -39,17 +39,6 @@ arc_target_bytes(void)
 	return (arc_c * BH_BUFFERED_SHARE_FACTOR);
 }
 
-/* As the library's own, but that a thread which commits a log works before it waits. */
-void
-cv_wait(kcondvar_t *cv, kmutex_t *mp)
-{
-	if (bh_in_place_work(mp))
-		return;
-	memset(&mp->m_owner, 0, sizeof (mp->m_owner));
-	VERIFY0(pthread_cond_wait(cv, &mp->m_lock));
-	mp->m_owner = pthread_self();
-}
-
 /*
  * A wait with a deadline. The library's own function uses the wall clock: setting it back by an hour would stop
  * transaction groups for an hour, setting it forward would let a live pool's heartbeat appear
@@ -63,8 +52,6 @@ wait_until(kcondvar_t *cv, kmutex_t *mp, hrtime_t deadline_ns)
 		.tv_nsec = deadline_ns % NANOSEC,
 	};
 
-	if (bh_in_place_work(mp))
-		return (1);
 	if (deadline_ns <= gethrtime())
 		return (-1);
 

@@ -82,7 +82,6 @@ struct bh_device_shape {
 #define	BH_IO_WRITE_HERE	5	/* a write that may be made durable inside submit() */
 #define	BH_IO_WRITE_OF_LOG	6	/* a write that is flushed as soon as it is done */
 #define	BH_IO_READ_OF_COPY	7	/* a read of a scrub, a resilver or a rebuild */
-#define	BH_IO_WRITE_AWAITED	8	/* as WRITE_OF_LOG, and the thread that submits it calls receive() or release() */
 
 /* Where the library may continue after a finished I/O. */
 #define	BH_GO_ON_ELSEWHERE	0	/* on a thread of its own */
@@ -107,13 +106,6 @@ struct bh_device_driver {
 	void (*unusable)(uint64_t vdev_guid);
 	/* The `far` of the shape, when the device was opened. */
 	uint32_t (*is_far)(const void *device);
-	/*
-	 * Receives a reply for a BH_IO_WRITE_AWAITED of this thread, and completes its I/O.  Holds no lock of the library. 0 if
-	 * there is nothing to receive on this thread.
-	 */
-	uint32_t (*receive)(void);
-	/* This thread receives no more: what it awaits completes on another thread. */
-	void (*release)(void);
 };
 
 /* Before bh_engine_start(); `driver` must stay valid for ever. */

@@ -299,7 +299,7 @@ mod tests {
         let before = look(1, 10, 100);
         for again in [look(2, 20, 200), look(1, 1, 200), look(1, 20, 50)] {
             let text = shown(Some(&before), &again, 80);
-            assert!(text.contains("began anew"), "{text}");
+            assert!(text.contains("were reset"), "{text}");
         }
     }
 

@@ -51,8 +51,6 @@ pub const BH_IO_WRITE_HERE: u32 = 5;
 pub const BH_IO_WRITE_OF_LOG: u32 = 6;
 /// A read of a scrub, a resilver or a rebuild.
 pub const BH_IO_READ_OF_COPY: u32 = 7;
-/// As [`BH_IO_WRITE_OF_LOG`], and the thread that submits it receives its reply.
-pub const BH_IO_WRITE_AWAITED: u32 = 8;
 /// The library completes the I/O on its own thread.
 pub const BH_GO_ON_ELSEWHERE: u32 = 0;
 /// The library may complete the I/O on this thread, a driver's, if no further I/O blocks on it.
@@ -88,8 +86,6 @@ pub struct bh_device_driver {
     ),
     pub unusable: unsafe extern "C" fn(vdev_guid: u64),
     pub is_far: unsafe extern "C" fn(device: *const c_void) -> u32,
-    pub receive: unsafe extern "C" fn() -> u32,
-    pub release: unsafe extern "C" fn(),
 }
 
 /// Contiguous memory of an I/O.

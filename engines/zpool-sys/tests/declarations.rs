@@ -102,6 +102,7 @@ fn plain(source: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
         .replace("-> i32, ", ", ")
+        .replace("-> u32, ", ", ")
 }
 
 /// Types of callbacks: pointers to functions of the same type.

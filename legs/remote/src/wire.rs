@@ -1,9 +1,9 @@
-//! The bytes of a connection, in the clear or encrypted. One thread at a time receives and blocks; other threads send
-//! without blocking.
+//! The bytes of a connection, in the clear or encrypted. One thread receives and blocks; other threads send without
+//! blocking.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -86,10 +86,10 @@ impl Wire {
         let _ = poll(&mut both, Some(&LOOK));
     }
 
-    /// The input, for one thread at a time.
-    pub(crate) fn receiver(self: &Arc<Self>) -> Receiver {
+    /// The input, for one thread.
+    pub(crate) fn receiver(&self) -> Receiver<'_> {
         Receiver {
-            wire: Arc::clone(self),
+            wire: self,
             plain: Vec::new(),
             used: 0,
             encrypted: Vec::new(),
@@ -116,25 +116,21 @@ impl Write for NoWait<'_> {
 }
 
 /// Receives, and blocks for input.
-pub(crate) struct Receiver {
-    wire: Arc<Wire>,
+pub(crate) struct Receiver<'a> {
+    wire: &'a Wire,
     /// Decrypted, of which the first `used` bytes were given away.
     plain: Vec<u8>,
     used: usize,
     encrypted: Vec<u8>,
 }
 
-impl Receiver {
+impl Receiver<'_> {
     /// Blocks for encrypted bytes and decrypts them; `false` at the end of the connection.
-    fn fill(&mut self) -> io::Result<bool> {
-        let wire = Arc::clone(&self.wire);
-        let Some(tls) = &wire.tls else {
-            return Ok(false);
-        };
+    fn fill(&mut self, tls: &Mutex<ClientConnection>) -> io::Result<bool> {
         self.plain.clear();
         self.used = 0;
         self.encrypted.resize(RECEIVE_BYTES, 0);
-        let count = (&wire.socket).read(&mut self.encrypted)?;
+        let count = (&self.wire.socket).read(&mut self.encrypted)?;
         let mut rest = &self.encrypted[..count];
         let mut tls = lock(tls);
         while !rest.is_empty() {
@@ -150,18 +146,18 @@ impl Receiver {
             }
         }
         // Replies of TLS itself. The rest is sent with the next request.
-        let _ = wire.drain(&mut tls);
+        let _ = self.wire.drain(&mut tls);
         Ok(count > 0)
     }
 }
 
-impl Read for Receiver {
+impl Read for Receiver<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if self.wire.tls.is_none() {
+        let Some(tls) = &self.wire.tls else {
             return (&self.wire.socket).read(bytes);
-        }
+        };
         while self.used == self.plain.len() {
-            match self.fill() {
+            match self.fill(tls) {
                 Ok(true) => {}
                 Ok(false) => return Ok(0),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -15,13 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use leg_record::DiskId;
-use remote_leg::{Awaited, LegError, NbdLeg, Operation, Transport as _};
+use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
 use rustix::io::Errno;
 use units::Extent;
-use zpool::device::{
-    Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Reception, Shape, Wrap,
-    await_here,
-};
+use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
 
 /// Bytes for the labels and other metadata at each end of a disk.
 const LABELS_BYTES: u64 = 1 << 20;
@@ -343,18 +340,15 @@ impl Device for RemoteDevice {
                     data: Arc::new(data),
                     durable,
                 };
-                let is_awaited = io.is_awaited();
-                let done = Box::new(move |result| {
-                    if !durable {
-                        slot.written.fetch_add(1, Ordering::AcqRel);
-                    }
-                    io.complete(outcome(result), Place::Here);
-                });
-                if !is_awaited {
-                    leg.submit(write, done);
-                } else if let Some(awaited) = leg.submit_awaited(write, done) {
-                    await_here(Box::new(Reply(awaited)));
-                }
+                leg.submit(
+                    write,
+                    Box::new(move |result| {
+                        if !durable {
+                            slot.written.fetch_add(1, Ordering::AcqRel);
+                        }
+                        io.complete(outcome(result), Place::Here);
+                    }),
+                );
             }
             IoKind::Flush if slot.is_clean() => io.complete(Ok(()), Place::Here),
             IoKind::Flush => {
@@ -371,15 +365,6 @@ impl Device for RemoteDevice {
             }
             IoKind::Trim => io.complete(Err(Errno::OPNOTSUPP), Place::Elsewhere),
         }
-    }
-}
-
-/// The reply to a write of a log.
-struct Reply(Awaited);
-
-impl Reception for Reply {
-    fn receive(&self) -> bool {
-        self.0.receive()
     }
 }
 

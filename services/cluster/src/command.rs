@@ -531,7 +531,7 @@ mod tests {
         let planned = compare(&prepared).expect("the heads answer");
         let failure = apply(&prepared, &planned, out).expect_err("it does not run");
         let start = format!("left: enable and start {unit}");
-        for part in ["all was done", &start] {
+        for part in ["all changes were made", &start] {
             assert!(
                 failure.message.contains(part),
                 "{part}: {}",

@@ -157,7 +157,7 @@ mod tests {
         let failure = refusal("tank", &[same, older]);
         let text = format!("{} {}", failure.message, failure.advice.unwrap_or_default());
         for part in [
-            "/a and /b say that they are the same device",
+            "/a and /b identify themselves as the same device",
             "/b was last written in transaction group 32",
             "has no later writes, where the pool was opened last",
             "/c is an older copy, of transaction group 30",

@@ -648,7 +648,7 @@ mod tests {
         let asks = |outcome: Result<Answer, Failure>| {
             let failure = outcome.expect_err("it asks");
             assert_eq!(failure.kind, FailureKind::NeedsConfirmation, "{failure:?}");
-            assert!(failure.message.contains("may be used by: "), "{failure:?}");
+            assert!(failure.message.contains("with access for: "), "{failure:?}");
         };
         asks(clear(None, false));
         assert!(changed(clear(Some("ann"), false)), "one is left");

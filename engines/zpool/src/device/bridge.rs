@@ -17,8 +17,8 @@ use super::io::{Flushes, InFlight, LibraryIo};
 use super::lock::{Identity, LockedFile, identity_of};
 use super::pace::{self, Later};
 use super::{
-    Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, awaited,
-    legs, ownership,
+    Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, legs,
+    ownership,
 };
 
 /// An open device in the library's view.
@@ -58,8 +58,6 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     submit,
     unusable,
     is_far,
-    receive: awaited::receive,
-    release: awaited::release,
 };
 
 /// Deadlines are checked at this interval, which bounds their error.
@@ -463,10 +461,7 @@ unsafe extern "C" fn submit(
         length,
     };
     match kind {
-        sys::BH_IO_READ
-        | sys::BH_IO_WRITE_OF_LOG
-        | sys::BH_IO_WRITE_HERE
-        | sys::BH_IO_WRITE_AWAITED => pace::client_asks(),
+        sys::BH_IO_READ | sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE => pace::client_asks(),
         sys::BH_IO_READ_OF_COPY => {
             // SAFETY: as in `submit_now`.
             let open = unsafe { &*request.device };
@@ -503,16 +498,12 @@ pub(super) fn submit_now(request: Request) {
     } = request;
     // SAFETY: `device` came from `open` and is not closed while I/O is outstanding.
     let open = unsafe { &*device };
-    let is_awaited = kind == sys::BH_IO_WRITE_AWAITED;
-    let of_log = is_awaited || matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
+    let of_log = matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
     let here = matches!(kind, sys::BH_IO_FLUSH_HERE | sys::BH_IO_WRITE_HERE);
     let of_copy = kind == sys::BH_IO_READ_OF_COPY;
     let kind = match kind {
         sys::BH_IO_READ | sys::BH_IO_READ_OF_COPY => IoKind::Read,
-        sys::BH_IO_WRITE
-        | sys::BH_IO_WRITE_HERE
-        | sys::BH_IO_WRITE_OF_LOG
-        | sys::BH_IO_WRITE_AWAITED => IoKind::Write,
+        sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE | sys::BH_IO_WRITE_OF_LOG => IoKind::Write,
         sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
     };
@@ -529,9 +520,6 @@ pub(super) fn submit_now(request: Request) {
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
     io.is_flushed_next = of_log;
-    if is_awaited {
-        io.awaited_by = Some(std::thread::current().id());
-    }
     io.is_of_copy = of_copy;
     if let Some(leg) = &open.in_flight.leg {
         io.note_root(leg);

@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::backing::Backing;
-use super::io::{DURABLE_WRITE_BYTES_MAX, DeviceIo, IoKind, LentPiece, Place};
+use super::io::{DeviceIo, IoKind, LentPiece, Place};
 use super::lock::{LockedFile, acquire};
 use super::page_cache;
 use super::past_cache::{PastCache, reopen_cached};
@@ -412,6 +412,9 @@ impl Core {
         })
     }
 }
+
+/// Larger log blocks are issued several at a time, and one flush after them costs less than one each.
+const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A write of this size should be written to the disk at once,
 const LARGE_WRITE_BYTES_MIN: usize = 64 << 10;

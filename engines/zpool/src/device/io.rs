@@ -3,7 +3,6 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -51,9 +50,6 @@ impl Place {
 
 /// Maximum pieces of memory for a vectored system call: 1 MiB of the smallest blocks of a volume.
 const PIECES_MAX: usize = 256;
-
-/// Larger blocks of a log come several at a time, and one flush after them costs less than one for each.
-pub(super) const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A piece of memory in the kernel's layout (`struct iovec`).
 #[repr(C)]
@@ -388,8 +384,6 @@ pub struct DeviceIo {
     pub(super) is_flushed_next: bool,
     /// A read of a scrub, a resilver or a rebuild.
     pub(super) is_of_copy: bool,
-    /// The thread that will receive its reply.
-    pub(super) awaited_by: Option<ThreadId>,
 }
 
 impl DeviceIo {
@@ -419,7 +413,6 @@ impl DeviceIo {
             submitter_may_wait: false,
             is_flushed_next: false,
             is_of_copy: false,
-            awaited_by: None,
         }
     }
 
@@ -478,13 +471,6 @@ impl DeviceIo {
     /// trip of the flush.
     pub fn is_flushed_next(&self) -> bool {
         self.is_flushed_next
-    }
-
-    /// Whether the calling thread is able to receive the reply of another machine by itself:
-    /// [`await_here`](super::await_here).
-    pub fn is_awaited(&self) -> bool {
-        self.awaited_by
-            .is_some_and(|thread| thread == std::thread::current().id())
     }
 
     /// The operation.

@@ -22,7 +22,6 @@
 //! suspended until then. If the device had returned an error, this process terminates when it flushes again, and the
 //! next one starts from the contents of the device.
 
-mod awaited;
 mod backing;
 mod bridge;
 mod disk;
@@ -47,7 +46,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use awaited::{Reception, await_here};
 pub use bridge::{Claim, claim, open_failure};
 pub(crate) use bridge::{OpenDisk, install, is_there, open_disks, owing_flushes, timeout};
 pub use io::{DeviceIo, IoKind, Place};

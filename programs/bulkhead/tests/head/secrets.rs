@@ -259,7 +259,11 @@ fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_kil
     assert_eq!(signal_to(reader, "KILL"), Some(0));
     set(&machine, "set", "bob", "another-long-secret");
     assert_eq!(problems(&machine), "[]");
-    assert!(machine.log().contains("has terminated"), "{}", machine.log());
+    assert!(
+        machine.log().contains("has terminated"),
+        "{}",
+        machine.log()
+    );
     assert_eq!(server.stop(), 0, "{}", machine.log());
 
     // The next one has both, and its reader exits with it.

@@ -250,7 +250,7 @@ mod tests {
         shares.remove_kerberos();
         assert!(shares.all.is_empty());
         let told = shares.problems.iter().map(|one| {
-            let heirs = one.sentence.rsplit("so it is with ").next().and_then(|rest| rest.split(' ').next());
+            let heirs = one.sentence.rsplit("the same applies to ").next().and_then(|rest| rest.split(' ').next());
             (one.subject.as_str(), heirs.unwrap_or_default())
         });
         let each = [("tank/a", "2"), ("tank/a/own", "1")];
