@@ -3,7 +3,7 @@
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, mkdirSync, openSync, statSync, truncateSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, statSync, writeSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Browser } from "./world/browser.mjs";
@@ -12,24 +12,15 @@ import { Lab } from "./world/lab.mjs";
 
 const images = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "docs", "images");
 const DISKS = ["a1b200", "a1b201", "a1b202", "a1b203", "log"].map((end) => `scsi-35000c500${end}`);
-/** A directory of the mount namespace that `make screenshots` runs in. */
+/** Where the disks of a host are, in the mount namespace of `make screenshots`: no path of that host is in a picture. */
 const BY_ID = "/dev/disk/by-id";
-const DISK_BYTES = 256 << 20;
 /** The damaged part of a bad disk, in bytes. */
 const SPOILT = { from: 8 << 20, length: 96 << 20 };
 /** Seconds of load before the pictures, so that the charts have data. */
 const WORK_S = 30;
 
-/** A sparse file where the disks of a host are: paths of the host that takes the pictures are in no picture. */
-function disk(name) {
-  const file = path.join(BY_ID, name);
-  closeSync(openSync(file, "wx"));
-  truncateSync(file, DISK_BYTES);
-  return file;
-}
-
 async function fill(head) {
-  const disks = DISKS.map(disk);
+  const disks = DISKS.map((name) => head.disk(name));
   const server = ["--pool", "tank"];
   await head.bulkhead("pool", "create", "tank", "mirror", disks[0], disks[1], "mirror", disks[2], disks[3], "log", disks[4]);
   await head.serve("tank");
@@ -79,7 +70,7 @@ async function takeover() {
     await page.getByText(/right took tank over from left in/).waitFor();
     await page.locator(".timeline").getByText("all addresses").waitFor();
     // The time line is below the charts, and all of it is the point.
-    await page.setViewportSize({ width: 1280, height: 940 });
+    await page.setViewportSize({ width: 1280, height: 920 });
     await page.locator(".timeline li").last().scrollIntoViewIfNeeded();
     await picture(page, "console-takeover");
   } finally {
@@ -94,7 +85,7 @@ if (process.argv[2] === "takeover") {
   process.exit();
 }
 
-const head = await Head.start("attic");
+const head = await Head.start("attic", BY_ID);
 let browser;
 let clients = [];
 try {

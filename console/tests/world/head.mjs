@@ -38,8 +38,9 @@ export async function freeAddress() {
 }
 
 export class Head {
-  static async start(name = "bulkhead-console") {
-    const head = new Head(await mkdtemp(path.join(tmpdir(), `${name}-`)));
+  /** `disks` is the directory of its disks, which must exist; by default one of its own. */
+  static async start(name = "bulkhead-console", disks) {
+    const head = new Head(await mkdtemp(path.join(tmpdir(), `${name}-`)), disks);
     for (const folder of ["run", "state", "accounts", "disks"]) await mkdir(head.place(folder));
     for (const { user, role, password } of Object.values(USERS)) {
       const file = head.place("password");
@@ -51,8 +52,9 @@ export class Head {
     return head;
   }
 
-  constructor(folder) {
+  constructor(folder, disks = path.join(folder, "disks")) {
     this.folder = folder;
+    this.disks = disks;
     // Interrupted tests leave nothing running, either.
     process.once("exit", () => this.#killAll());
     for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
@@ -64,7 +66,7 @@ export class Head {
 
   /** A new sparse file that is a disk. */
   disk(name) {
-    const file = this.place("disks", name);
+    const file = path.join(this.disks, name);
     closeSync(openSync(file, "w"));
     truncateSync(file, DISK_BYTES);
     return file;
@@ -76,12 +78,12 @@ export class Head {
    */
   slowDown(name) {
     const fresh = this.place("faults.new");
-    writeFileSync(fresh, name === null ? "" : `${this.place("disks", name)} delay=${SLOW_MS}\n`);
+    writeFileSync(fresh, name === null ? "" : `${path.join(this.disks, name)} delay=${SLOW_MS}\n`);
     renameSync(fresh, this.place("faults"));
   }
 
   get #places() {
-    return ["--run-dir", this.place("run"), "--state-dir", this.place("state"), "--search", this.place("disks")];
+    return ["--run-dir", this.place("run"), "--state-dir", this.place("state"), "--search", this.disks];
   }
 
   async #listen(address) {
