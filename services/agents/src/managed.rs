@@ -7,15 +7,12 @@ use std::path::PathBuf;
 use ::appliance::Appliance;
 use ::appliance::facts::passwords_required;
 use cluster::machine::Local;
-use cluster::standing::{PoolStanding, is_run_on, pool_standing};
+use cluster::standing::{PoolStanding, boot_wait_reason, is_run_on, pool_standing};
 use control::operations::pool::PoolRequest;
 use control::{Failure, FailureKind, Request};
 use units::PoolName;
 
 use cluster::appliance_file;
-
-/// Maximum length of a reported reason, in characters.
-const REASON_CHARS_MAX: usize = 400;
 
 /// The appliance file of this host, for commands that do not name one.
 fn path() -> PathBuf {
@@ -180,13 +177,10 @@ pub fn not_here(pool: &PoolName) -> Failure {
 
 /// Pacemaker does not respond, and the reason if it is not started because this head boots alone.
 fn no_pacemaker() -> String {
-    let reason = std::fs::read_to_string(::appliance::render::AWAIT_HEADS_REASON_PATH);
-    let reason = reason.unwrap_or_default();
-    let reason: String = reason.trim().chars().take(REASON_CHARS_MAX).collect();
     let message = "it belongs to the appliance, and no Pacemaker responds here";
-    match reason.is_empty() {
-        true => message.to_owned(),
-        false => format!("{message}: {reason}"),
+    match boot_wait_reason() {
+        None => message.to_owned(),
+        Some(reason) => format!("{message}: {reason}"),
     }
 }
 

@@ -10,6 +10,9 @@ use crate::process::Invocation;
 /// `CRM_EX_NOSUCH`: the requested item is not in the configuration.
 const EXIT_NO_SUCH_THING: i32 = 105;
 
+/// Maximum length of the reason of a boot that waits, in characters.
+const REASON_CHARS_MAX: usize = 400;
+
 /// Pacemaker's handling of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolStanding {
@@ -36,6 +39,14 @@ pub fn pool_standing(machine: &dyn Machine, pool: &PoolName) -> PoolStanding {
         EXIT_NO_SUCH_THING => PoolStanding::Absent,
         _ => PoolStanding::Unknown,
     }
+}
+
+/// Returns why Pacemaker is not started on a head that boots alone, if the witness must confirm that the other head is not
+/// alive.
+pub fn boot_wait_reason() -> Option<String> {
+    let text = std::fs::read_to_string(appliance::render::AWAIT_HEADS_REASON_PATH).ok()?;
+    let reason: String = text.trim().chars().take(REASON_CHARS_MAX).collect();
+    (!reason.is_empty()).then_some(reason)
 }
 
 /// Whether the Pacemaker of `machine` runs the pool on `head`. A server that was started by hand is not included.

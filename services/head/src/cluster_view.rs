@@ -18,9 +18,6 @@ use crate::args::HeadArgs;
 
 /// Time-out of a tool of the cluster or of this host.
 const TOOL_WAIT: Duration = Duration::from_secs(5);
-/// Maximum length of a reported reason, in characters.
-const REASON_CHARS_MAX: usize = 400;
-
 /// The name of this head.
 pub fn own_name(args: &HeadArgs) -> String {
     args.name.clone().unwrap_or_else(engine::host_name)
@@ -70,7 +67,7 @@ pub fn look(
         device: device.as_deref(),
     };
     let safeguards = safeguards.look(&appliance, own, printed, api::now_ms());
-    let waits = (safeguards.has_quorum == Some(false)).then(why_pacemaker_waits);
+    let waits = (safeguards.has_quorum == Some(false)).then(cluster::standing::boot_wait_reason);
     // If Corosync has just failed to respond, it is not queried again.
     let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
     let losses = |text: String| heartbeats.losses(&appliance, own, &text);
@@ -80,13 +77,6 @@ pub fn look(
         problems: around.problems.into_iter().chain(waits.flatten()).collect(),
         ..around
     }
-}
-
-/// Returns why Pacemaker is not started on a head that boots alone, if the witness must confirm that the other head is not alive.
-fn why_pacemaker_waits() -> Option<String> {
-    let text = std::fs::read_to_string(appliance::render::AWAIT_HEADS_REASON_PATH).ok()?;
-    let why: String = text.trim().chars().take(REASON_CHARS_MAX).collect();
-    (!why.is_empty()).then_some(why)
 }
 
 fn alone(own: &str) -> Surroundings {

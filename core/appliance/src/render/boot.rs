@@ -37,7 +37,6 @@ after_limit() {
 /// keeps a head that boots alone without quorum. If anything here fails, that rule holds. An administrator can cancel it
 /// by the same command.
 const REQUEST_CONFIRMATION: &str = r#"
-reason=/run/bulkhead/await-heads
 rm -f "$reason"
 after_limit() {
     # It has seen the other head since it started, or an administrator has cancelled the wait.
@@ -47,7 +46,7 @@ after_limit() {
         timeout 2 corosync-cmapctl -s quorum.cancel_wait_for_all u8 1 >&2
     elif reply=$(echo "$reply" | sed 's/^bulkhead: //;q'); [ "$reply" != "$(cat "$reason" 2>/dev/null)" ]; then
         echo "$reply" >&2
-        mkdir -p /run/bulkhead
+        mkdir -p "${reason%/*}"
         echo "$reply" >"$reason"
     fi
     sleep 1
@@ -57,7 +56,7 @@ after_limit() {
 const LOOP: &str = r#"
 while :; do
     joined=$(timeout 2 corosync-cmapctl runtime.members. 2>/dev/null | grep -c '= joined$')
-    [ "$joined" -lt "$heads" ] || { rm -f /run/bulkhead/await-heads; exit 0; }
+    [ "$joined" -lt "$heads" ] || { rm -f "$reason"; exit 0; }
     ! is_late || after_limit
     sleep 0.2
 done
@@ -78,7 +77,7 @@ pub fn await_heads_script(appliance: &Appliance) -> String {
     };
     format!(
         "#!/bin/sh\n{}\n# Run before Pacemaker starts: wait for the other heads, which may still boot.\n\
-         heads={}\nlimit_s={limit_s}\n{BEGIN}{after_limit}{LOOP}",
+         heads={}\nlimit_s={limit_s}\nreason={AWAIT_HEADS_REASON_PATH}\n{BEGIN}{after_limit}{LOOP}",
         super::GENERATED,
         appliance.heads.len(),
     )
