@@ -3,6 +3,7 @@
 //! * [`wire`]: encodes and decodes messages. Accepts any input.
 //! * [`Member`]: handles requests for one host. State is durable before the response is sent.
 //! * [`Server`]: accepts connections from the other members. [`Links`]: connects to them.
+//!   [`Exchange`]: repeats requests until each has a response.
 //!
 //! Connections are mutual TLS 1.3. A member is identified by the fingerprint of its certificate and accepts only
 //! configured peers. Responses may arrive in any order: each names the request it belongs to. Any message may be lost
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod exchange;
 pub mod limits;
 mod liveness;
 mod member;
@@ -25,6 +27,7 @@ pub mod wire;
 pub use leg_memory::lock_file;
 
 pub use client::{Heard, LinkState, Links, Peer};
+pub use exchange::Exchange;
 pub use liveness::Liveness;
 pub use member::{Member, PoolState, ReadmitError, Serves, Word, pools_in, readmit};
 pub use server::{Friend, Lend, Server};

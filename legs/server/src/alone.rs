@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
@@ -15,7 +14,7 @@ use control::{Failure, FailureKind};
 use leg_record::{Answer, Config, DiskId, MemberId, Record, Request, Tag};
 use legs_config::{Kind, LegsFile};
 use members::limits::SILENT_AT_WITNESS;
-use members::{Heard, LinkState, Links, Liveness, Message, Peer};
+use members::{Exchange, Heard, LinkState, Liveness, Message, Peer};
 use rendering::Printer;
 use serde::Serialize;
 
@@ -23,12 +22,6 @@ use crate::{identity, random};
 
 /// A member without a response by then is taken for one that is unreachable.
 const WAIT: Duration = Duration::from_secs(4);
-/// A request without a response is sent again after this time.
-const AGAIN: Duration = Duration::from_millis(500);
-/// Interval of checks for connections.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Responses that are not read yet; more are dropped, and requested again.
-const RESPONSES_MAX: usize = 1024;
 
 /// The pools that this head may start.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -91,12 +84,8 @@ fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Re
             addresses: entry.members.clone(),
         })
     });
-    let (send, received) = sync_channel(RESPONSES_MAX);
-    let links = Links::start(me, boot, identity, peers.collect(), move |heard| {
-        // Dropped if there are too many.
-        let _ = send.try_send(heard);
-    })
-    .map_err(Failure::of("connect to the witness"))?;
+    let exchange = Exchange::start(me, boot, identity, peers.collect())
+        .map_err(Failure::of("connect to the witness"))?;
     let until = Instant::now() + WAIT;
     let mut responses = Responses::default();
     let tag = Tag { boot, number: 1 };
@@ -105,58 +94,26 @@ fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Re
         .into_iter()
         .flat_map(|member| guids.iter().map(move |guid| (member, *guid)));
     let mut open: BTreeSet<(MemberId, u64)> = reads.collect();
-    exchange(&links, &received, until, &mut responses, |responses| {
+    let requests = |responses: &Responses| {
         open.retain(|read| !responses.records.contains_key(read));
         let reads = open.iter();
         reads
             .map(|(member, pool)| (*member, *pool, Message::Ask(Request::Read(tag))))
             .collect()
-    });
+    };
+    exchange.run(until, &mut responses, requests, Responses::take);
     // Last, so that it is fresh; and a witness of an earlier release disconnects.
-    exchange(
-        &links,
-        &received,
-        until,
-        &mut responses,
-        |responses| match responses.liveness {
-            Some(_) => Vec::new(),
-            None => vec![(witness, 0, Message::AskLiveness)],
-        },
-    );
-    responses.lost = match links.states().remove(&witness) {
+    let requests = |responses: &Responses| match responses.liveness {
+        Some(_) => Vec::new(),
+        None => vec![(witness, 0, Message::AskLiveness)],
+    };
+    exchange.run(until, &mut responses, requests, Responses::take);
+    responses.lost = match exchange.states().remove(&witness) {
         Some(LinkState::Connected(_)) => None,
         Some(LinkState::Lost(why) | LinkState::Stranger(why)) => Some(why),
         None => Some("no connection yet".to_owned()),
     };
     Ok(responses)
-}
-
-/// Sends what is `open`, again and again, until nothing is, or until that time.
-fn exchange(
-    links: &Links,
-    received: &Receiver<Heard>,
-    until: Instant,
-    responses: &mut Responses,
-    mut open: impl FnMut(&Responses) -> Vec<(MemberId, u64, Message)>,
-) {
-    let mut sent = BTreeMap::<(MemberId, u64), Instant>::new();
-    loop {
-        let open = open(responses);
-        if open.is_empty() || Instant::now() >= until {
-            return;
-        }
-        for (member, pool, message) in open {
-            let at = sent.get(&(member, pool));
-            if at.is_none_or(|at| at.elapsed() >= AGAIN) && links.say(member, pool, message) {
-                sent.insert((member, pool), Instant::now());
-            }
-        }
-        match received.recv_timeout(CHECK_INTERVAL) {
-            Ok(heard) => responses.take(heard),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
 }
 
 impl Responses {
