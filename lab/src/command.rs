@@ -13,7 +13,7 @@ use std::time::Duration;
 use control::{Failure, FailureKind};
 use rendering::Printer;
 use serde_json::json;
-use telling::signals;
+use output::signals;
 
 use crate::arguments::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ENGINE = ("engines/", "native/")
-SERVERS = (*ENGINE, "protocols/", "services/pool-server/", "services/pool-access/", "core/protocols/")
+SERVERS = (*ENGINE, "protocols/", "services/pool-server/", "services/pool-access/", "core/protocol-list/")
 VERBS = ("services/operations/", "core/control/", "core/rendering/", "programs/bulkhead/")
 CLUSTER = ("core/appliance/", "core/takeover/", "services/cluster/", "services/agents/", "lab/", "drills/")
 LEGS = ("core/takeover/", "legs/")

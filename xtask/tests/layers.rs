@@ -8,7 +8,7 @@ use std::process::Command;
 /// Each crate with the workspace crates it may import. What is not listed may not be imported.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("units", &[]),
-    ("protocols", &[]),
+    ("protocol-list", &[]),
     ("block-device", &["units"]),
     ("file-system", &["block-device"]),
     ("storage-faults", &["units", "block-device"]),
@@ -35,7 +35,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("serving", &["units", "block-device"]),
-    ("telling", &[]),
+    ("output", &[]),
     ("reservations", &[]),
     ("scsi", &["units", "block-device", "reservations"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
@@ -46,8 +46,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["block-device", "file-system", "kerberos", "serving"],
     ),
     ("fuse", &["file-system"]),
-    ("control", &["protocols", "units"]),
-    ("rendering", &["control", "protocols", "telling"]),
+    ("control", &["protocol-list", "units"]),
+    ("rendering", &["control", "protocol-list", "output"]),
     ("leg-door", &["control", "engine", "units"]),
     ("certificates", &["units"]),
     ("takeover", &["units"]),
@@ -57,7 +57,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "appliance",
         &[
             "legs-config",
-            "protocols",
+            "protocol-list",
             "leg-record",
             "takeover",
             "units",
@@ -82,7 +82,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "bulkhead-witness",
-        &["certificates", "members", "leg-record", "telling"],
+        &["certificates", "members", "leg-record", "output"],
     ),
     (
         "legs",
@@ -124,7 +124,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "rendering",
             "serving",
             "leg-record",
-            "telling",
+            "output",
         ],
     ),
     (
@@ -134,7 +134,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "certificates",
             "control",
             "appliance",
-            "protocols",
+            "protocol-list",
             "takeover",
         ],
     ),
@@ -153,7 +153,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "lab",
         &[
             "units",
-            "telling",
+            "output",
             "certificates",
             "control",
             "rendering",
@@ -166,7 +166,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "drills",
         &[
             "units",
-            "telling",
+            "output",
             "control",
             "rendering",
             "appliance",
@@ -186,7 +186,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
             "cluster",
-            "telling",
+            "output",
         ],
     ),
     (
@@ -200,7 +200,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "leg-door",
             "nbd",
             "nfs",
-            "protocols",
+            "protocol-list",
             "serving",
             "units",
         ],
@@ -233,10 +233,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "leg-admin",
             "leg-door",
             "operations",
-            "protocols",
+            "protocol-list",
             "rendering",
             "serving",
-            "telling",
+            "output",
             "units",
             "zpool",
         ],
@@ -256,12 +256,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "nfs",
             "operations",
             "pool-access",
-            "protocols",
+            "protocol-list",
             "rendering",
             "scsi",
             "serving",
             "takeover",
-            "telling",
+            "output",
             "units",
         ],
     ),
@@ -281,7 +281,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "pool-access",
             "rendering",
             "takeover",
-            "telling",
+            "output",
             "units",
         ],
     ),
@@ -301,10 +301,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "labels",
             "pool-access",
             "pool-server",
-            "protocols",
+            "protocol-list",
             "rendering",
             "takeover",
-            "telling",
+            "output",
             "units",
             "zpool",
         ],
@@ -531,7 +531,7 @@ fn only_the_engines_folder_names_its_library() {
 /// Where a protocol may be named that stands in the list of protocols. A new one adds the rows of its own operations, and a row of what
 /// knows it beyond what is true of every protocol.
 const NAME_PROTOCOLS: &[(&str, &str)] = &[
-    ("core/protocols/", "the list, and a description each"),
+    ("core/protocol-list/", "the list, and a description each"),
     (
         "services/pool-server/src/inspect.rs",
         "what is looked at is shown over NBD, by a server of its own",
@@ -607,7 +607,7 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "services/api/src/view.rs",
         "counts what its operations answer",
     ),
-    ("services/pool-server/src/protocols/", "its server"),
+    ("services/pool-server/src/servers/", "its server"),
     ("services/pool-server/src/args.rs", "examples of options"),
     (
         "services/pool-server/src/rescue",
@@ -625,9 +625,9 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
     ("fuzz/", "its parsers are attacked"),
 ];
 
-/// The names in the list of `core/protocols/src/lib.rs`.
+/// The names in the list of `core/protocol-list/src/lib.rs`.
 fn protocols() -> Vec<String> {
-    let list = include_str!("../../core/protocols/src/lib.rs");
+    let list = include_str!("../../core/protocol-list/src/lib.rs");
     let names = list
         .split_once("$then! {")
         .and_then(|(_, rest)| rest.split_once('}'));
@@ -674,7 +674,7 @@ fn what_is_true_of_every_protocol_names_none() {
     }
     assert!(
         found.is_empty(),
-        "go by the list of core/protocols, or say why not in NAME_PROTOCOLS: {found:#?}"
+        "go by the list of core/protocol-list, or say why not in NAME_PROTOCOLS: {found:#?}"
     );
     for (place, why) in NAME_PROTOCOLS {
         let mut of_it = texts

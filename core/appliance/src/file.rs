@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use protocols::Description;
+use protocol_list::Description;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, NetworkName, PoolName};
@@ -440,7 +440,7 @@ impl TryFrom<String> for TlsProtocol {
 
     fn try_from(name: String) -> Result<Self, String> {
         let has_tls = |one: &&&Description| one.tls.is_some();
-        let known: Vec<_> = protocols::ALL.iter().filter(has_tls).collect();
+        let known: Vec<_> = protocol_list::ALL.iter().filter(has_tls).collect();
         match known.iter().any(|one| one.name == name) {
             true => Ok(Self(name)),
             false => {
@@ -623,7 +623,7 @@ impl Pool {
 
     /// Returns the options of its server that name its keytab.
     pub fn keytab_options(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        let options = protocols::ALL.iter().filter_map(|protocol| protocol.keytab);
+        let options = protocol_list::ALL.iter().filter_map(|protocol| protocol.keytab);
         let kerberos = self.kerberos.iter();
         kerberos.flat_map(move |kerberos| {
             let options = options.clone();
@@ -636,11 +636,11 @@ impl Pool {
         let listed = self.tls.iter();
         let listed =
             listed.map(|(TlsProtocol(name), tls)| (format!("tls.{name}"), name.as_str(), tls));
-        let nbd = protocols::nbd::PROTOCOL.name;
+        let nbd = protocol_list::nbd::PROTOCOL.name;
         let older = self.nbd_tls.iter();
         let older = older.map(move |tls| ("nbd_tls".to_owned(), nbd, tls));
         let all = listed.chain(older);
-        all.filter_map(|(key, name, tls)| Some((key, protocols::named(name)?, tls)))
+        all.filter_map(|(key, name, tls)| Some((key, protocol_list::named(name)?, tls)))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use protocols::{Description, Place};
+use protocol_list::{Description, Place};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub struct Portals(BTreeMap<String, BTreeSet<String>>);
 
 impl Default for Portals {
     fn default() -> Self {
-        let names = protocols::ALL.iter().map(|one| one.name.to_owned());
+        let names = protocol_list::ALL.iter().map(|one| one.name.to_owned());
         Self(names.map(|name| (name, BTreeSet::new())).collect())
     }
 }
@@ -25,7 +25,7 @@ impl Default for Portals {
 impl Portals {
     /// Returns the portals of `pool`: every protocol at each address, and a group for each in the order of the file.
     pub fn of(pool: &Pool) -> Self {
-        let listed = protocols::ALL.iter().map(|protocol| {
+        let listed = protocol_list::ALL.iter().map(|protocol| {
             let addresses = pool.addresses.iter().map(|one| one.address);
             let places = (1..).zip(addresses).map(|(group, address)| {
                 place(protocol, SocketAddr::new(address, protocol.port), group).to_string()
@@ -48,7 +48,7 @@ impl Portals {
     #[must_use]
     pub fn known_to(&self, known: &Self) -> Self {
         let is_known = |name: &str| {
-            let binds_late = protocols::named(name).is_some_and(|protocol| protocol.binds_late);
+            let binds_late = protocol_list::named(name).is_some_and(|protocol| protocol.binds_late);
             let told = known.0.get(name).is_some_and(|places| !places.is_empty());
             told || !binds_late
         };

@@ -929,8 +929,8 @@ impl ServerStatus {
     #[must_use]
     pub fn listening(mut self, listeners: BTreeMap<String, Vec<String>>) -> Self {
         let of = |name| listeners.get(name).cloned().unwrap_or_default();
-        self.iscsi_portals = of(protocols::iscsi::PROTOCOL.name);
-        self.nbd_listeners = of(protocols::nbd::PROTOCOL.name);
+        self.iscsi_portals = of(protocol_list::iscsi::PROTOCOL.name);
+        self.nbd_listeners = of(protocol_list::nbd::PROTOCOL.name);
         self.listeners = listeners;
         self
     }
@@ -939,8 +939,8 @@ impl ServerStatus {
     pub fn all_listeners(&self) -> Vec<(&str, &[String])> {
         if self.listeners.is_empty() {
             return vec![
-                (protocols::iscsi::PROTOCOL.name, &self.iscsi_portals),
-                (protocols::nbd::PROTOCOL.name, &self.nbd_listeners),
+                (protocol_list::iscsi::PROTOCOL.name, &self.iscsi_portals),
+                (protocol_list::nbd::PROTOCOL.name, &self.nbd_listeners),
             ];
         }
         let all = self.listeners.iter();

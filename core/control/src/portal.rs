@@ -2,7 +2,7 @@
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
-use protocols::{Description, Place, Places};
+use protocol_list::{Description, Place, Places};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;

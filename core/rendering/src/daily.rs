@@ -337,7 +337,7 @@ pub fn portal_list(portals: &[PortalView]) -> String {
         };
         table.row([
             view.pool.to_string(),
-            protocols::title(&view.protocol).to_owned(),
+            protocol_list::title(&view.protocol).to_owned(),
             view.address.clone(),
             view.group
                 .map_or_else(String::new, |group| group.to_string()),

@@ -8,7 +8,7 @@ use control::{Failure, FailureKind};
 use lab::{Lab, LabError, UpOptions};
 use rendering::{Printer, Table};
 use serde_json::json;
-use telling::signals;
+use output::signals;
 
 use drill_verdict::{Clients, Drill, JudgedRound, Report};
 

@@ -189,8 +189,8 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
 }
 
 fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
-    telling::never_wait_for_the_log();
-    telling::start_log(telling::Style::default());
+    output::never_wait_for_the_log();
+    output::start_log(output::Style::default());
     let (file, text) = identity::config(&command.config)?;
     let file = Arc::new(file);
     let identity = identity::of(&file)?;
@@ -404,12 +404,12 @@ fn answer(
 
 /// Reports the state to the service manager, forever.
 async fn attend(member: &Member) -> Result<(), Failure> {
-    let mut supervisor = telling::Supervisor::from_environment();
+    let mut supervisor = output::Supervisor::from_environment();
     supervisor.ready(&summary(member));
     loop {
         tokio::time::sleep(TICK).await;
         supervisor.tick(&summary(member));
-        telling::log().catch_up();
+        output::log().catch_up();
     }
 }
 

@@ -113,7 +113,7 @@ impl FromStr for Head {
 }
 
 fn main() -> ExitCode {
-    telling::abort_on_panic();
+    output::abort_on_panic();
     let cli = Cli::parse();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,

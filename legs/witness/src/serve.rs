@@ -20,8 +20,8 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Serves until it is killed. Needs no shutdown.
 pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
-    telling::never_wait_for_the_log();
-    telling::start_log(telling::Style::default());
+    output::never_wait_for_the_log();
+    output::start_log(output::Style::default());
     check(args)?;
     let identity = identity::load_or_make(&place.folder)?;
     let _lock = lock(&place.folder)?;
@@ -57,7 +57,7 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
             Arc::clone(&server),
         ));
         let line = format!("listening {}\n", listening.join(" "));
-        telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
+        output::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
         tracing::info!(
             number = args.number,
             fingerprint = %identity.fingerprint(),
@@ -105,7 +105,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
 
 /// Reports the state to the service manager.
 async fn attend(member: &Member) -> anyhow::Result<()> {
-    let mut supervisor = telling::Supervisor::from_environment();
+    let mut supervisor = output::Supervisor::from_environment();
     supervisor.ready(&summary(member));
     loop {
         tokio::time::sleep(TICK).await;

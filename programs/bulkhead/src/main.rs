@@ -20,7 +20,7 @@ use rendering::Printer;
 use crate::cli::{Cli, Command, Plan, Program};
 
 fn main() -> ExitCode {
-    telling::abort_on_panic();
+    output::abort_on_panic();
     if let Some(code) = lab::command::start_inside() {
         return code;
     }

@@ -131,16 +131,16 @@ fn finish(exit: &Exit) -> ExitCode {
     // Pacemaker may be gone; then the result has no receiver.
     let _ = std::io::stdout().write_all(exit.output.as_bytes());
     if let Some(line) = exit.reason_line() {
-        telling::log().say(&format!("{line}\n"));
+        output::log().say(&format!("{line}\n"));
     }
     ExitCode::from(exit.code)
 }
 
 /// Pacemaker copies standard error into its own log, with timestamps.
 fn log_to_stderr() {
-    telling::start_log(telling::Style {
+    output::start_log(output::Style {
         without_time: true,
-        ..telling::Style::default()
+        ..output::Style::default()
     });
 }
 

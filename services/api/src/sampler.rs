@@ -362,7 +362,7 @@ fn listeners(status: &Status) -> Vec<Listener> {
     let listed = server.flat_map(ServerStatus::all_listeners);
     let addresses = listed.flat_map(|(name, places)| places.iter().map(move |place| (name, place)));
     let listeners = addresses.filter_map(|(service, address)| {
-        let place: protocols::Place = address.parse().ok()?;
+        let place: protocol_list::Place = address.parse().ok()?;
         Some(Listener {
             service: service.to_owned().into(),
             port: place.tcp()?.port(),

@@ -139,9 +139,9 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
 /// Prints the address of the API for the parent process, and notifies the service manager.
 fn announce(address: &str) {
     let line = format!("listening {address}\n");
-    telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
+    output::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
     tracing::info!(address, "listening");
-    telling::Supervisor::from_environment().ready_for_good(address, READY_LIMIT);
+    output::Supervisor::from_environment().ready_for_good(address, READY_LIMIT);
 }
 
 /// Updates the addresses of the other heads from the appliance file, and the key of the heads.
@@ -176,6 +176,6 @@ fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<Soc
 }
 
 fn log_to_stderr() {
-    telling::never_wait_for_the_log();
-    telling::start_log(telling::Style::default());
+    output::never_wait_for_the_log();
+    output::start_log(output::Style::default());
 }

@@ -267,7 +267,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
 pub fn server_options(pool: &dyn Pool) -> Vec<String> {
     let set = pool.user_properties(SHARE).unwrap_or_default();
     let mut shares = set.values().filter_map(|own| own.get(SHARE));
-    let protocol = &protocols::nfs::PROTOCOL;
+    let protocol = &protocol_list::nfs::PROTOCOL;
     match shares.any(|text| matches!(Share::parse(text), Ok(Some(_)))) {
         true => vec![format!("--{} ADDRESS:{}", protocol.name, protocol.port)],
         false => Vec::new(),

@@ -61,7 +61,7 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
                 name.as_ref().is_none_or(is_it)
             });
             let meant: Vec<Used<'_>> = meant
-                .map(|export| Used::Export(protocols::nbd::PROTOCOL.name, &export.name))
+                .map(|export| Used::Export(protocol_list::nbd::PROTOCOL.name, &export.name))
                 .collect();
             unused(of.as_str(), || users_of(&meant))
         }
@@ -75,7 +75,7 @@ fn unused_target(
 ) -> Result<(), Failure> {
     let name = name.to_string();
     unused(&name, || {
-        users_of(&[Used::Export(protocols::iscsi::PROTOCOL.name, &name)])
+        users_of(&[Used::Export(protocol_list::iscsi::PROTOCOL.name, &name)])
     })
 }
 

@@ -11,7 +11,7 @@ use control::operations::Again;
 use control::operations::PoolSelector;
 use control::{Answer, Failure, FailureKind, Request};
 use rendering::Printer;
-use telling::signals;
+use output::signals;
 use units::PoolName;
 
 use crate::apart::{LOOK_WAIT, Look};

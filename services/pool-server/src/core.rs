@@ -210,7 +210,7 @@ impl Core {
             open_volume_count: self.serving.volumes.open_count(),
             draining: self.is_ending(),
             device_returns: self.watch.device_returns(),
-            log_lines_dropped: telling::log().dropped(),
+            log_lines_dropped: output::log().dropped(),
             ..ServerStatus::default()
         }
         .listening(self.serving.listeners())
@@ -506,14 +506,14 @@ impl ServerHooks for Core {
 
     fn log_filter(&self, filter: Option<&str>) -> Result<Answer, Failure> {
         let Some(filter) = filter else {
-            let filter = telling::log_filter().unwrap_or_default();
+            let filter = output::log_filter().unwrap_or_default();
             return Ok(Done::already(format!("the log's filter is {filter}")));
         };
-        let filter: telling::Filter = filter
+        let filter: output::Filter = filter
             .parse()
-            .map_err(|error: telling::InvalidFilter| Failure::usage(error.to_string()))?;
+            .map_err(|error: output::InvalidFilter| Failure::usage(error.to_string()))?;
         let text = filter.to_string();
-        match telling::set_log_filter(filter) {
+        match output::set_log_filter(filter) {
             Some(before) if before.to_string() == text => {
                 Ok(Done::already(format!("the log's filter is {text}")))
             }

@@ -19,7 +19,7 @@ use pool_access::open::export;
 use rendering::Printer;
 use serde_json::json;
 use serving::ListenAddress;
-use telling::signals;
+use output::signals;
 use units::{PoolName, VolumeName};
 
 use super::lazy::LOGICAL_BLOCK;

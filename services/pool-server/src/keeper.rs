@@ -21,7 +21,7 @@ use operations::seals::{Keeper, KeyFiles, PoolKeys, Stamp};
 use pool_access::common::Common;
 use pool_access::confine;
 use serde::{Deserialize, Serialize};
-use telling::signals;
+use output::signals;
 
 /// The subcommand that starts it.
 pub const COMMAND: &str = "pool-keys";

@@ -23,7 +23,7 @@ pub mod listen;
 mod partitions;
 mod pending_events;
 mod portals;
-mod protocols;
+mod servers;
 mod registration;
 mod replay;
 mod rescue;
@@ -69,7 +69,7 @@ use pool_access::places;
 use pool_access::sockets;
 use pool_access::{self, End};
 use takeover::timeline::Step;
-use telling::{Supervisor, say_until, signals};
+use output::{Supervisor, say_until, signals};
 use units::PoolName;
 
 use self::args::{ClaimsWord, ServeArgs};
@@ -77,7 +77,7 @@ use self::core::Core;
 use self::deferred_start::Awaited;
 use self::journal::Journal;
 use self::portals::Addresses;
-use self::protocols::Start;
+use self::servers::Start;
 use self::rescue::Rescues;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
@@ -220,7 +220,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if let Err(failure) = pool.require().and_then(|pool| known.ring(&*pool)) {
         tracing::warn!(%failure, "the keys of secrets cannot be read yet");
     }
-    let protocols = protocols::all(&Start {
+    let protocols = servers::all(&Start {
         setup: &setup,
         pool: &pool,
         documents: &known,
@@ -261,16 +261,16 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         legs.close();
     }
     control.finish(Instant::now() + LAST_ANSWERS_WAIT);
-    telling::log().end();
+    output::log().end();
     ended
 }
 
 fn log_to_stderr(json: bool) {
-    telling::never_wait_for_the_log();
-    telling::start_log(telling::Style {
+    output::never_wait_for_the_log();
+    output::start_log(output::Style {
         json,
         colours: true,
-        ..telling::Style::default()
+        ..output::Style::default()
     });
 }
 
@@ -398,9 +398,9 @@ fn listens_as(server: &ServerStatus, address: &SocketAddr) -> Option<String> {
     for (name, places) in server.all_listeners() {
         let places = places
             .iter()
-            .filter_map(|text| text.parse::<::protocols::Place>().ok());
-        let mut names = places.map(::protocols::Place::without_group);
-        let in_the_way = |place: &::protocols::Place| {
+            .filter_map(|text| text.parse::<::protocol_list::Place>().ok());
+        let mut names = places.map(::protocol_list::Place::without_group);
+        let in_the_way = |place: &::protocol_list::Place| {
             let theirs = place.tcp();
             theirs.is_some_and(|theirs| portals::overlap(&theirs, address))
         };
@@ -473,7 +473,7 @@ fn setup(
     early: Arc<EarlySockets>,
     connections: ConnectionLimits,
 ) -> Result<Setup, Failure> {
-    let addresses = Addresses::read(&args.listen.places, ::protocols::ALL)?;
+    let addresses = Addresses::read(&args.listen.places, ::protocol_list::ALL)?;
     let addresses = addresses.with_real_ports(&early);
     let setup = Setup {
         addresses: addresses.map_err(|error| port_failure(&error))?,
@@ -485,13 +485,13 @@ fn setup(
         early,
         unprotected: Vec::new(),
     };
-    protocols::check(&setup)?;
+    servers::check(&setup)?;
     Ok(setup)
 }
 
 /// Returns the options that set a listening address, for messages.
 fn listed() -> String {
-    let options = ::protocols::ALL.iter();
+    let options = ::protocol_list::ALL.iter();
     let options: Vec<_> = options.map(|one| format!("--{}", one.name)).collect();
     options.join(", ")
 }
@@ -642,7 +642,7 @@ fn wait(
         rescue::end_abandoned(core);
         core.report_expired_freezes();
         supervisor.tick(&format!("pool {}: {}", core.name, core.watch.health()));
-        telling::log().catch_up();
+        output::log().catch_up();
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use ::protocols::{ALL, Description, Place, Places, TlsOptions};
+use ::protocol_list::{ALL, Description, Place, Places, TlsOptions};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 pub use serving::TlsFiles;
@@ -100,12 +100,12 @@ impl Listen {
     pub fn protocol_at(&self, address: SocketAddr) -> Option<&'static Description> {
         let mut all = self.all();
         let found = all.find(|(_, place)| place.tcp() == Some(address));
-        found.and_then(|(name, _)| ::protocols::named(name))
+        found.and_then(|(name, _)| ::protocol_list::named(name))
     }
 }
 
 fn binds_late(name: &str) -> bool {
-    ::protocols::named(name).is_some_and(|protocol| protocol.binds_late)
+    ::protocol_list::named(name).is_some_and(|protocol| protocol.binds_late)
 }
 
 fn help(protocol: &Description) -> String {

@@ -20,7 +20,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use ::protocols::{Description, Place, Places};
+use ::protocol_list::{Description, Place, Places};
 use control::answer::Done;
 use control::operations::portal::PortalRequest;
 use control::operations::portal::add::Add;
@@ -397,7 +397,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use ::protocols::ALL;
+    use ::protocol_list::ALL;
 
     use super::*;
 
@@ -407,7 +407,7 @@ mod tests {
 
     fn places(iscsi: &[&str], nbd: &[&str]) -> Places {
         let listed = [("iscsi", iscsi), ("nbd", nbd)].map(|(name, texts)| {
-            let protocol = ::protocols::named(name).expect("a protocol");
+            let protocol = ::protocol_list::named(name).expect("a protocol");
             let read = |text: &&str| protocol.parse(text).expect("an address");
             (name.to_owned(), texts.iter().map(read).collect())
         });

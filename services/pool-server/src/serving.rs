@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use ::protocols::Description;
+use ::protocol_list::Description;
 use block_device::SharedDevice;
 use control::answer::{OpenFilesView, Status};
 use control::exports::{Change, DesiredState, Problem, difference};
@@ -22,7 +22,7 @@ use units::{PoolName, VolumeName};
 use super::connections;
 use super::listen::{Keytabs, Tls};
 use super::portals::{self, Addresses};
-use super::protocols::{self, Client, ContentsTold, Export, FileProtocol, Protocol, Wanted};
+use super::servers::{self, Client, ContentsTold, Export, FileProtocol, Protocol, Wanted};
 use super::rescue::Rescues;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
@@ -452,7 +452,7 @@ impl Serving {
                 status.file_system_activity.extend(files.activity());
             }
             let exports = served.exports.get(protocol.name());
-            let shown = protocols::Served {
+            let shown = servers::Served {
                 pool,
                 desired: &served.desired,
                 exports: exports.map_or(&[], Vec::as_slice),

@@ -49,7 +49,7 @@ fn check_replication(
             "write one of its addresses",
         );
     }
-    let mut all = protocols::ALL.iter();
+    let mut all = protocol_list::ALL.iter();
     let what = match all.find(|protocol| protocol.port == replication.port) {
         Some(by) => format!("port {} is that of {}", by.port, by.title),
         None if replication.port == 0 => "port 0 is none".to_owned(),

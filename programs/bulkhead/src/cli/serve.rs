@@ -40,7 +40,7 @@ mod tests {
             let Command::Perform(Program::PoolServer(args)) = cli.command else {
                 panic!("another command");
             };
-            for protocol in protocols::ALL {
+            for protocol in protocol_list::ALL {
                 let addresses = (1_u16..).zip(&pool.addresses);
                 let expected = addresses.map(|(group, one)| {
                     let address = std::net::SocketAddr::new(one.address, protocol.port);

@@ -42,7 +42,7 @@ pub fn perform(common: &Common, out: Printer) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
     crate::audit::leave_to_the_head();
     let mut progress = |line: &str| {
-        telling::log().say(&format!("{line}\n"));
+        output::log().say(&format!("{line}\n"));
     };
     let answer: Answer = match question {
         Question::Ask { pool, request } => {

@@ -19,7 +19,7 @@ use fuse::{Mount, MountError, MountErrorKind};
 use operations::{Context, DocumentCache, NoServer, dataset_failure};
 use rendering::Printer;
 use serde_json::json;
-use telling::signals::{self, Told};
+use output::signals::{self, Told};
 use units::PoolName;
 
 use crate::access::{Hold, hold};

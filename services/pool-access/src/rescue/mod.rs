@@ -16,7 +16,7 @@ use control::operations::volume::rescue::end::End;
 use control::request::{Request, RescueRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind, PoolLock};
 use rendering::Printer;
-use telling::signals::{self, Told};
+use output::signals::{self, Told};
 use units::{PoolName, VolumeName};
 
 pub use self::arguments::{EXAMPLES, RescueArgs};
@@ -154,7 +154,7 @@ impl OwnServer {
         command
             .args(["--json", "pool-server", pool.as_str()])
             .args(
-                protocols::ALL
+                protocol_list::ALL
                     .iter()
                     .map(|one| format!("--{}", one.nowhere)),
             )

@@ -1,7 +1,7 @@
 //! `portal add`
 
 use clap::Args;
-use protocols::Places;
+use protocol_list::Places;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;

@@ -1,7 +1,7 @@
 //! The portals of a server. A request is performed completely or not at all.
 
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches};
-use protocols::{Place, Places};
+use protocol_list::{Place, Places};
 
 use super::{WhichPool, noun};
 use crate::portal;
@@ -20,11 +20,11 @@ struct Listed(Places);
 
 impl Args for Listed {
     fn augment_args(command: Command) -> Command {
-        let names = protocols::ALL.iter().map(|protocol| protocol.name);
+        let names = protocol_list::ALL.iter().map(|protocol| protocol.name);
         let group = ArgGroup::new("Places").args(names);
         command
             .args(
-                protocols::ALL
+                protocol_list::ALL
                     .iter()
                     .map(|protocol| portal::option(protocol)),
             )
@@ -42,7 +42,7 @@ impl FromArgMatches for Listed {
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(portal::told(matches, protocols::ALL)))
+        Ok(Self(portal::told(matches, protocol_list::ALL)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

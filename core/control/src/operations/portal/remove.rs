@@ -1,7 +1,7 @@
 //! `portal remove`
 
 use clap::Args;
-use protocols::{Place, Places, PlacesOfNames};
+use protocol_list::{Place, Places, PlacesOfNames};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;

@@ -12,8 +12,8 @@ pub use place::{Place, Places, PlacesOfNames, socket_address};
 
 /// Passes the list of protocols to the macro `$then`, in the order in which they are applied and shown.
 ///
-/// **A protocol is registered by its name here.** It is the name of two files: `core/protocols/src/NAME.rs` describes
-/// the protocol in a `PROTOCOL`, and `services/pool-server/src/protocols/NAME.rs` serves it with a `start`.
+/// **A protocol is registered by its name here.** It is the name of two files: `core/protocol-list/src/NAME.rs` describes
+/// the protocol in a `PROTOCOL`, and `services/pool-server/src/servers/NAME.rs` serves it with a `start`.
 #[macro_export]
 macro_rules! registered {
     ($then:ident) => {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use ::protocols::iscsi::PROTOCOL;
-use ::protocols::{Description, Place};
+use ::protocol_list::iscsi::PROTOCOL;
+use ::protocol_list::{Description, Place};
 use block_device::SharedDevice;
 use control::answer::{Status, TargetView};
 use control::exports::{

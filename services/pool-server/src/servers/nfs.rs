@@ -23,8 +23,8 @@ use ::nfs::server::{
     NfsServer, NoPorts, ServerLimits,
 };
 use ::nfs::v4::Presentation;
-use ::protocols::Description;
-use ::protocols::nfs::PROTOCOL;
+use ::protocol_list::Description;
+use ::protocol_list::nfs::PROTOCOL;
 use block_device::SharedDevice;
 use control::answer::{FileSystemActivity, OpenFilesView, RecoveryView};
 use control::exports::Problem;

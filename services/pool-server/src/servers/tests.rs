@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use ::protocols::TlsOptions;
+use ::protocol_list::TlsOptions;
 use ::serving::ListenAddress;
 use block_device::{Extent, WaitMode};
 use control::answer::ServerStatus;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::protocols::Description;
-use ::protocols::nbd::PROTOCOL;
+use ::protocol_list::Description;
+use ::protocol_list::nbd::PROTOCOL;
 use block_device::SharedDevice;
 use control::answer::{NbdView, Status};
 use control::portal::PortalView;

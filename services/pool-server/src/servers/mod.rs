@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::protocols::Description;
+use ::protocol_list::Description;
 use block_device::SharedDevice;
 use control::answer::{
     ExportView, FileSystemActivity, OpenFilesView, ProtocolView, RecoveryView, SessionView, Status,
@@ -48,7 +48,7 @@ macro_rules! serve {
         }
     };
 }
-::protocols::registered!(serve);
+::protocol_list::registered!(serve);
 
 /// Whether a protocol could do TLS with the files as they are now.
 fn check_tls(protocol: &Description, files: Option<&TlsFiles>) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 
 use ::nfs::xdr::{Reader, Writer};
-use ::protocols::{Place, Places};
+use ::protocol_list::{Place, Places};
 use engine::Pool;
 use engine::capabilities::FileSystems as _;
 use engine::dataset::Value;
