@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use control::{Failure, FailureKind};
+use output::signals;
 use rendering::Printer;
 use serde_json::json;
-use output::signals;
 
 use crate::arguments::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,

@@ -1,4 +1,4 @@
-//! Circles of imports between the modules of a crate: there are no new ones.
+//! Circles of imports between the modules of a crate: none has more than two, and there are no new ones.
 
 #![forbid(unsafe_code)]
 
@@ -6,44 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Circles that stand within one room of the code and do no harm there. The list only gets shorter.
-const KNOWN: &[(&str, &[&str])] = &[
-    ("services/api", &["accounts", "book"]),
-    (
-        "services/api",
-        &[
-            "backend",
-            "dispatch",
-            "handlers",
-            "metrics",
-            "openapi",
-            "peer",
-            "peer_keys",
-            "routes",
-            "sampler",
-            "stream",
-            "takeovers",
-        ],
-    ),
-    ("core/appliance", &["check", "parse"]),
-    ("core/control", &["client", "server"]),
-    ("core/control", &["effect", "operations", "request"]),
-    ("engines/labels", &["device", "label"]),
-    (
-        "protocols/scsi",
-        &[
-            "block",
-            "command",
-            "copy",
-            "inquiry",
-            "mode",
-            "opcodes",
-            "primary",
-            "reservations",
-            "target",
-        ],
-    ),
-    ("engines/zpool", &["crypto", "runtime"]),
-    ("engines/zpool", &["dataset", "keys", "volume"]),
+const KNOWN: &[(&str, [&str; 2])] = &[
+    ("services/api", ["accounts", "book"]),
+    ("core/appliance", ["check", "parse"]),
+    ("core/control", ["client", "server"]),
+    ("core/control", ["operations", "request"]),
+    ("engines/labels", ["device", "label"]),
+    ("engines/zpool", ["crypto", "runtime"]),
 ];
 
 /// Modules of one crate, each with those that it imports.

@@ -623,7 +623,9 @@ impl Pool {
 
     /// Returns the options of its server that name its keytab.
     pub fn keytab_options(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        let options = protocol_list::ALL.iter().filter_map(|protocol| protocol.keytab);
+        let options = protocol_list::ALL
+            .iter()
+            .filter_map(|protocol| protocol.keytab);
         let kerberos = self.kerberos.iter();
         kerberos.flat_map(move |kerberos| {
             let options = options.clone();

@@ -2,12 +2,15 @@
 //! request, and the confirmation that it needs. No `match` here has a wildcard, and no pattern omits arguments, so that
 //! every new verb or argument must be classified.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use units::PoolName;
 
 use crate::exports::PROPERTY_PREFIX;
 use crate::key::{KeyLocation, KeySettings};
-use crate::request::{Properties, Request};
+
+/// Names and values of properties.
+pub type Properties = BTreeMap<String, String>;
 
 /// The effect of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -89,13 +92,6 @@ pub(crate) fn is_of_the_head(location: &KeyLocation) -> bool {
     }
 }
 
-impl Request {
-    /// Returns its effect on `pool`.
-    pub fn effect(&self, pool: &PoolName) -> Effect {
-        self.operation().effect(pool)
-    }
-}
-
 /// Returns the effect of creating a dataset with these properties, and a key of its own if one is
 /// given.
 pub(crate) fn make(properties: &Properties, key: Option<&KeySettings>) -> Effect {
@@ -121,6 +117,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::request::Request;
 
     fn effect_of(request: Value) -> Effect {
         let parsed: Request = serde_json::from_value(request.clone())

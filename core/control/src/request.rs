@@ -1,11 +1,10 @@
 //! Requests to an open pool, by noun. The command line creates these from its arguments; a pool
 //! server receives them over its control socket.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::effect::Properties;
 pub use crate::operations::filesystem::FilesystemRequest;
 pub use crate::operations::key::KeyRequest;
 pub use crate::operations::nbd::NbdRequest;
@@ -23,9 +22,6 @@ pub use crate::operations::transfer::TransferRequest;
 pub use crate::operations::volume::VolumeRequest;
 pub use crate::operations::volume::rescue::RescueRequest;
 use crate::operations::{Examples, Operation, Route, Turn, WireOnly, named};
-
-/// Names and values of properties.
-pub type Properties = BTreeMap<String, String>;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +54,11 @@ pub enum Request {
 }
 
 impl Request {
+    /// Returns its effect on `pool`.
+    pub fn effect(&self, pool: &units::PoolName) -> crate::Effect {
+        self.operation().effect(pool)
+    }
+
     /// Returns the variant that a user may send: only the cluster closes sessions without
     /// confirmation.
     #[must_use]

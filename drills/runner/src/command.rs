@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use control::{Failure, FailureKind};
 use lab::{Lab, LabError, UpOptions};
+use output::signals;
 use rendering::{Printer, Table};
 use serde_json::json;
-use output::signals;
 
 use drill_verdict::{Clients, Drill, JudgedRound, Report};
 

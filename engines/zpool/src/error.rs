@@ -2,6 +2,9 @@
 
 use std::ffi::CStr;
 
+use engine::dataset::{DatasetError, DatasetErrorKind};
+use units::SnapshotName;
+
 pub use engine::error::{SystemError, errno};
 pub use engine::pool::{PoolError, PoolErrorKind};
 
@@ -80,4 +83,22 @@ pub(crate) unsafe fn static_text(text: *const std::ffi::c_char) -> Option<&'stat
     }
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
+}
+
+/// Translates the library's errors for a failed rollback.
+pub(crate) fn rollback_error(
+    doing: &'static str,
+    snapshot: &SnapshotName,
+    cause: SystemError,
+) -> DatasetError {
+    if cause.is(rustix::io::Errno::EXIST) {
+        let kind = DatasetErrorKind::NotNewest;
+        return DatasetError::because(doing, snapshot.as_str(), kind, cause);
+    }
+    // The library's errno for a missing snapshot.
+    if cause.is(rustix::io::Errno::SRCH) {
+        let kind = DatasetErrorKind::NotFound;
+        return DatasetError::because(doing, snapshot.as_str(), kind, cause);
+    }
+    DatasetError::common(doing, snapshot.as_str(), cause)
 }

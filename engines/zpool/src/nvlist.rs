@@ -402,6 +402,17 @@ unsafe fn slice_of<'a, T>(values: *mut T, count: c_uint) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(values, count as usize) }
 }
 
+/// The text of a C string.
+///
+/// # Safety
+/// `raw` is NUL-terminated.
+pub(crate) unsafe fn text(raw: *const c_char) -> String {
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(raw) }
+        .to_string_lossy()
+        .into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

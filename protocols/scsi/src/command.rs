@@ -1,15 +1,9 @@
 //! The interface to a transport: commands, their data, plans and outcomes.
 
-use std::sync::Arc;
-
-use block_device::{
-    DeviceError, ErrorKind, Extent, PendingRead, Permit, ReadLoan, SharedDevice, WaitMode,
-    WriteLoan,
-};
+use block_device::{DeviceError, ErrorKind, Extent, ReadLoan, SharedDevice, WriteLoan};
 use units::IscsiName;
 
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
-use crate::target::{NexusState, Target};
 
 /// Maximum bytes of a stored CDB; SPC-4, section 4.2.3 allows 260 for variable-length ones.
 pub const CDB_BYTES_MAX: usize = 260;
@@ -190,7 +184,7 @@ impl DataOut<'_> {
         }
     }
 
-    fn into_owned(self) -> DataOut<'static> {
+    pub(crate) fn into_owned(self) -> DataOut<'static> {
         match self {
             Self::None => DataOut::None,
             Self::Slice(slice) => DataOut::Bytes(slice.to_vec()),
@@ -343,104 +337,6 @@ impl Outcome {
                 _ => None,
             },
         }
-    }
-}
-
-/// The progress of a command.
-pub enum Executed {
-    /// Send this.
-    Done(Outcome),
-    /// Send `then` after a flush of `device` that starts now; see [`Outcome::after_flush`].
-    Durable {
-        /// The device to flush.
-        device: SharedDevice,
-        /// The outcome if the flush succeeds.
-        then: Outcome,
-    },
-    /// A read from the disks is in progress.
-    Reading(Box<Reading>),
-    /// The command has had no effect yet: call [`Pending::execute`] on a thread that may block.
-    WouldBlock(Box<Pending>),
-    /// The device is gone or has another owner: drop the session without a response.
-    DropSession,
-}
-
-/// A read in progress.
-pub struct Reading {
-    pub(crate) begun: Box<dyn PendingRead>,
-    pub(crate) then: Outcome,
-    pub(crate) again: Box<Pending>,
-}
-
-impl Reading {
-    /// Calls `done` with the result, during this call or later, on a thread that must not block.
-    pub fn finish(self, done: impl FnOnce(Executed) + Send + 'static) {
-        let Self { begun, then, again } = self;
-        begun.finish(Box::new(move |found| {
-            done(match found {
-                Ok(loan) => Executed::Done(Outcome {
-                    data_in: DataIn::Loan(loan),
-                    ..then
-                }),
-                Err(error) => match Stop::from_device(&error) {
-                    Stop::WouldBlock => Executed::WouldBlock(again),
-                    Stop::Sense(sense) => Executed::Done(Outcome {
-                        device: then.device,
-                        ..Outcome::check_condition(&sense, then.format)
-                    }),
-                    Stop::Conflict | Stop::Gone => Executed::DropSession,
-                },
-            });
-        }));
-    }
-}
-
-/// A blocking command with all of its context.
-pub struct Pending {
-    pub(crate) target: Arc<Target>,
-    pub(crate) nexus: Arc<NexusState>,
-    pub(crate) command: Command,
-    pub(crate) data: DataOut<'static>,
-    pub(crate) is_held: bool,
-}
-
-impl Pending {
-    /// Adds the device of the command.
-    pub(crate) fn on(mut self: Box<Self>, device: &SharedDevice) -> Box<Self> {
-        self.is_held = !matches!(self.data, DataOut::None) && device.holds_changes();
-        self
-    }
-
-    /// Whether it is a change that the device may delay for long.
-    pub fn is_held(&self) -> bool {
-        self.is_held
-    }
-
-    /// Executes the command completely; may block. Without a permit nothing is changed.
-    pub fn execute(self, permit: &dyn Permit) -> Executed {
-        let Self {
-            target,
-            nexus,
-            command,
-            data,
-            is_held: _,
-        } = self;
-        target.execute_on(&nexus, &command, data, WaitMode::Permitted(permit))
-    }
-
-    pub(crate) fn new(
-        target: &Arc<Target>,
-        nexus: &Arc<NexusState>,
-        command: &Command,
-        data: DataOut<'_>,
-    ) -> Box<Self> {
-        Box::new(Self {
-            target: Arc::clone(target),
-            nexus: Arc::clone(nexus),
-            command: command.clone(),
-            data: data.into_owned(),
-            is_held: false,
-        })
     }
 }
 

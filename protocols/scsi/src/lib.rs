@@ -17,27 +17,22 @@
 
 #![forbid(unsafe_code)]
 
-mod block;
 mod command;
-mod copy;
-mod inquiry;
-mod mode;
+mod handlers;
 pub mod opcodes;
-mod primary;
-mod reservations;
 mod sense;
-mod target;
+mod state;
 
 pub use ::reservations::{NoReservationStore, ReservationStore};
 pub use command::{
-    CDB_BYTES_MAX, Cdb, Command, DataIn, DataOut, Executed, Landing, Lun, LunAddress, NexusId,
-    Outcome, Pending, Plan, Reading, Status, TaskAttribute,
+    CDB_BYTES_MAX, Cdb, Command, DataIn, DataOut, Landing, Lun, LunAddress, NexusId, Outcome, Plan,
+    Status, TaskAttribute,
 };
-pub use mode::ModeStore;
+pub use handlers::{Executed, Pending, Reading};
 pub use sense::{Asc, FieldPointer, Sense, SenseFormat, SenseKey};
-pub use target::{
-    Changes, Identity, Nexus, Target, TargetConfig, TaskManagement, TaskScope, TmfOutcome,
-    TmfResponse, UnitConfig, Visibility,
+pub use state::{
+    Changes, Identity, ModeStore, Nexus, Target, TargetConfig, TaskManagement, TaskScope,
+    TmfOutcome, TmfResponse, UnitConfig, Visibility,
 };
 
 /// Maximum bytes of a command's parameter list (plain block data is bounded by

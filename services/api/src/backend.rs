@@ -17,7 +17,6 @@ use serde_json::Value;
 use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
-use crate::peer_keys::MissingKey;
 use crate::view::{
     ApplianceFile, DiskView, DrillView, HeadView, LinkView, Safeguards, Said, Sensor,
 };
@@ -159,6 +158,15 @@ pub struct DrillInput {
     /// The time-outs to drill with, such as `fast`.
     #[serde(default)]
     pub profile: Option<String>,
+}
+
+/// A key that a head does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingKey {
+    /// The dataset of the key.
+    pub dataset: String,
+    /// The result at its locations.
+    pub why: String,
 }
 
 /// The daemon around the API.

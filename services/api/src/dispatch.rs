@@ -2,9 +2,8 @@
 //! request, and writes the audit log and the response.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
@@ -13,133 +12,21 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, get, on};
 use axum::{Extension, Router};
 use control::{Effect, Failure, FailureKind, Request as PoolRequest};
-use serde_json::{Map, Value, json};
-use units::PoolName;
+use serde_json::Value;
 
 use crate::Api;
 use crate::audit::{self, Entry};
+use crate::call::{Call, Reply, allow, may, person};
 use crate::caller::{self, By, Caller, Link};
-use crate::role::{confirmation, role_of, verb};
-use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
-use crate::view::Refusal;
+use crate::responses::{admit, failure_response, log_in_first, secure, success};
+use crate::role::verb;
+use crate::route::{Input, Route, Work};
+use crate::routes::ROUTES;
 
 /// Characters of a failed login's name that are logged.
 const LOGIN_CHARS_MAX: usize = 64;
 /// Longest time for a body to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(30);
-/// The console loads resources from its own origin only.
-const CONTENT_SECURITY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'; \
-     object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
-
-/// A request as passed to handlers.
-pub(crate) struct Call {
-    /// The caller; `None` is possible on public routes.
-    pub(crate) caller: Option<Caller>,
-    /// The client's address.
-    pub(crate) from: IpAddr,
-    /// The parameters in the path.
-    pub(crate) path: BTreeMap<String, String>,
-    /// The parameters after the `?`.
-    pub(crate) query: BTreeMap<String, String>,
-    /// The body.
-    pub(crate) body: Value,
-    /// Whether cookies are marked for encrypted connections only.
-    pub(crate) is_encrypted: bool,
-    /// The cookie, valid or not.
-    pub(crate) cookie: Option<String>,
-}
-
-impl Call {
-    /// Returns the pool in the path.
-    pub(crate) fn pool(&self) -> Result<PoolName, Failure> {
-        self.named("pool")?
-            .parse()
-            .map_err(|error: units::NameError| Failure::usage(error.to_string()))
-    }
-
-    /// Returns a parameter in the path.
-    pub(crate) fn named(&self, name: &str) -> Result<&str, Failure> {
-        let found = self.path.get(name).map(String::as_str);
-        found.ok_or_else(|| Failure::usage(format!("the path names no {name}")))
-    }
-
-    /// Deserializes the body.
-    pub(crate) fn input<T: serde::de::DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_value(self.body.clone())
-            .map_err(|error| Failure::usage(format!("the body cannot be parsed: {error}")))
-    }
-
-    /// Returns the caller, on routes that require one.
-    pub(crate) fn caller(&self) -> Result<&Caller, Failure> {
-        self.caller
-            .as_ref()
-            .ok_or_else(|| Failure::new(FailureKind::Denied, "log in first"))
-    }
-
-    /// Restricts the request to the caller's rights: settings reserved for an admin stay unchanged.
-    pub(crate) fn within_rights(&self, request: PoolRequest) -> PoolRequest {
-        match &self.caller {
-            Some(caller) if caller.role >= crate::Role::Admin => request,
-            _ => request.keeping_rights(),
-        }
-    }
-
-    /// Builds the control request of a route's `verb` and `members` from this call.
-    pub(crate) fn request(
-        &self,
-        verb: &str,
-        members: &[(&'static str, Source)],
-    ) -> Result<Value, Failure> {
-        let mut arguments = match &self.body {
-            Value::Object(body) => body.clone(),
-            Value::Null => Map::new(),
-            _ => return Err(Failure::usage("the body must be a JSON object")),
-        };
-        for (member, source) in members {
-            let value = match source {
-                Source::Volume => json!(self.dataset("volume")?),
-                Source::Filesystem => json!(self.dataset("filesystem")?),
-                Source::Snapshot => json!(self.dataset("snapshot")?),
-                Source::Snapshots => json!([self.dataset("snapshot")?]),
-                Source::Target => json!(self.named("target")?),
-                Source::Query(missing) => match self.query.get(*member) {
-                    Some(text) => plain(text),
-                    None => literal(missing),
-                },
-                Source::Always(value) => literal(value),
-                Source::Default(missing) => match arguments.get(*member) {
-                    Some(_) => continue,
-                    None => literal(missing),
-                },
-            };
-            arguments.insert((*member).to_owned(), value);
-        }
-        let mut words = verb.rsplit('.');
-        let last = words.next().unwrap_or(verb);
-        let innermost = match arguments.is_empty() {
-            true => json!(last),
-            false => json!({last: arguments}),
-        };
-        Ok(words.fold(innermost, |inner, noun| json!({noun: inner})))
-    }
-
-    fn dataset(&self, name: &str) -> Result<String, Failure> {
-        Ok(format!("{}/{}", self.named("pool")?, self.named(name)?))
-    }
-}
-
-/// A JSON literal in the table of routes.
-fn literal(json: &str) -> Value {
-    serde_json::from_str(json).expect("the table has JSON")
-}
-
-/// Parses a query value: numbers and booleans as such, anything else as text.
-fn plain(text: &str) -> Value {
-    match serde_json::from_str(text) {
-        Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
-        _ => json!(text),
-    }
-}
 
 /// All resources, and the console for the remaining paths.
 pub(crate) fn router(api: &Arc<Api>) -> Router {
@@ -210,59 +97,6 @@ async fn console(
     response
 }
 
-/// Sets the headers of every response.
-pub(crate) fn secure(headers: &mut HeaderMap, is_encrypted: bool) {
-    let all = [
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    for (name, value) in all {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    if is_encrypted {
-        let year = HeaderValue::from_static("max-age=31536000");
-        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
-    }
-}
-
-/// Checks the request's host and the rate limit of its peer.
-pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), Box<Response>> {
-    let certificate = api.certificate.read().expect("no holder panics").clone();
-    caller::check_host(headers, link, certificate.as_ref())
-        .map_err(|failure| Box::new(failure_response(&failure, None)))?;
-    if link.is_head.load(std::sync::atomic::Ordering::Acquire) {
-        return Ok(());
-    }
-    let taken = api.requests.take(link.peer.ip(), Instant::now());
-    taken.map_err(|wait| {
-        api.limits
-            .limited
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Box::new(too_many(wait))
-    })
-}
-
-/// Checks the rate limit of a peer that may be a head. Heads connect by address.
-pub(crate) fn admit_peer(api: &Api, link: &Link) -> Result<(), Box<Response>> {
-    let taken = api.requests.take(link.peer.ip(), Instant::now());
-    taken.map_err(|wait| Box::new(too_many(wait)))
-}
-
-/// A response with status 429.
-pub(crate) fn too_many(wait: Duration) -> Response {
-    let seconds = wait.as_secs().max(1);
-    let failure =
-        Failure::new(FailureKind::Busy, "too many requests").advise(format!("wait {seconds} s"));
-    let mut response = failure_response(&failure, Some(StatusCode::TOO_MANY_REQUESTS));
-    response
-        .headers_mut()
-        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    response
-}
-
 /// Handles a request to `route`.
 async fn answer(
     State(api): State<Arc<Api>>,
@@ -310,23 +144,6 @@ fn identify(
     )
     .map_err(|failure| Box::new(failure_response(&failure, None)))?;
     Ok(caller)
-}
-
-/// A response with status 401.
-pub(crate) fn log_in_first(api: &Api) -> Response {
-    let no_users = !api.accounts.has_users();
-    let advice = match no_users {
-        true => "there is no user yet: run `bulkhead user add NAME --role admin` on this head",
-        false => "POST /api/v1/login begins a session; a token goes into `Authorization: Bearer`",
-    };
-    let failure = Failure::new(FailureKind::Denied, "log in first").advise(advice);
-    let document = Refusal { failure, no_users };
-    let mut response = (StatusCode::UNAUTHORIZED, axum::Json(document)).into_response();
-    let scheme = HeaderValue::from_static("Bearer");
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, scheme);
-    response
 }
 
 /// Details for the audit log that only the body contains.
@@ -478,46 +295,6 @@ async fn elsewhere(
     asked.await.map(Some)
 }
 
-/// Fails unless the caller has the role.
-pub(crate) fn allow(caller: Option<&Caller>, role: crate::Role) -> Result<(), Failure> {
-    match caller {
-        Some(caller) if caller.role >= role => Ok(()),
-        Some(caller) => Err(Failure::new(
-            FailureKind::Denied,
-            format!("{} is {}, and this needs {role}", caller.user, caller.role),
-        )
-        .advise(format!("it needs a user with the role {role}"))),
-        None => Err(Failure::new(FailureKind::Denied, "log in first")),
-    }
-}
-
-/// Fails unless the caller is a user in a session.
-fn person(caller: Option<&Caller>) -> Result<(), Failure> {
-    match caller.map(|caller| &caller.by) {
-        Some(By::Session(_)) => Ok(()),
-        _ => Err(Failure::new(
-            FailureKind::Denied,
-            "users and tokens are not managed with a token",
-        )
-        .advise(
-            "log in with the password, or run `bulkhead user` or `bulkhead token` on the head",
-        )),
-    }
-}
-
-/// Fails unless the caller may cause this effect, or if data would be destroyed without its name as confirmation.
-pub(crate) fn may(call: &Call, effect: &Effect, given: Option<&String>) -> Result<(), Failure> {
-    allow(call.caller.as_ref(), role_of(effect))?;
-    match confirmation(effect) {
-        Some(wanted) if given != Some(&wanted) => Err(Failure::new(
-            FailureKind::NeedsConfirmation,
-            format!("this destroys the data in {wanted}"),
-        )
-        .advise(format!("to confirm, set `confirm` to \"{wanted}\""))),
-        _ => Ok(()),
-    }
-}
-
 async fn receive(body: Body, bytes_max: usize, told: &mut Told) -> Result<Bytes, Failure> {
     let collected = axum::body::to_bytes(body, bytes_max);
     match tokio::time::timeout(BODY_WAIT, collected).await {
@@ -633,48 +410,16 @@ fn status_of_refusal(route: &Route, failure: &Failure) -> Option<StatusCode> {
     }
 }
 
-fn success(status: u16, reply: Reply) -> Response {
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let mut response = match reply.body {
-        Value::Null => StatusCode::NO_CONTENT.into_response(),
-        body => (status, axum::Json(body)).into_response(),
-    };
-    if let Some(Ok(cookie)) = reply.cookie.map(|cookie| HeaderValue::from_str(&cookie)) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
-    }
-    response
-}
-
-/// The HTTP status of a kind of failure.
-pub(crate) const fn status_of(kind: FailureKind) -> StatusCode {
-    match kind {
-        FailureKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        FailureKind::Usage => StatusCode::BAD_REQUEST,
-        FailureKind::NotFound => StatusCode::NOT_FOUND,
-        FailureKind::Exists | FailureKind::Busy => StatusCode::CONFLICT,
-        FailureKind::NeedsConfirmation => StatusCode::PRECONDITION_REQUIRED,
-        FailureKind::Unreachable => StatusCode::BAD_GATEWAY,
-        FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        FailureKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
-        FailureKind::Denied => StatusCode::FORBIDDEN,
-        FailureKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
-    }
-}
-
-/// Builds the response of a failure.
-pub(crate) fn failure_response(failure: &Failure, status: Option<StatusCode>) -> Response {
-    let status = status.unwrap_or_else(|| status_of(failure.kind));
-    let failure = failure.clone();
-    let document = Refusal {
-        failure,
-        no_users: false,
-    };
-    (status, axum::Json(document)).into_response()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use control::operations::Source;
+    use serde_json::json;
+
     use super::*;
+    use crate::call::literal;
+    use crate::role::role_of;
 
     fn call(path: &[(&str, &str)], query: &[(&str, &str)], body: Value) -> Call {
         let owned = |pairs: &[(&str, &str)]| {

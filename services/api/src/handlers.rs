@@ -23,11 +23,10 @@ use crate::Api;
 use crate::accounts::Identity;
 use crate::audit::ENTRIES_MAX;
 use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
+use crate::call::{Call, Reply, allow as allow_role, may};
 use crate::caller::{By, COOKIE};
-use crate::dispatch::{Call, allow as allow_role, may};
 use crate::operations::Wanted;
 use crate::role::{Role, verb};
-use crate::routes::Reply;
 use crate::sessions::{AGE_MAX, Asked, Session};
 use crate::view::PoolFound;
 
@@ -253,10 +252,6 @@ pub(crate) fn log_out(api: &Api, call: &Call) -> Result<Reply, Failure> {
         body: Value::Null,
         cookie: Some(set_cookie(call, "", 0)),
     })
-}
-
-pub(crate) fn openapi(_: &Api, _: &Call) -> Result<Reply, Failure> {
-    Reply::of(crate::openapi::document())
 }
 
 pub(crate) fn users(api: &Api, _: &Call) -> Result<Reply, Failure> {

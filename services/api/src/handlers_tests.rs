@@ -318,9 +318,9 @@ fn strangers_send_little() {
         assert_eq!(response.status().as_u16(), wanted);
     }
     for route in ROUTES.iter() {
-        let is_open = matches!(route.work, crate::routes::Work::Do(None, _));
-        let is_little = route.body_bytes_max <= crate::routes::STRANGERS_BYTES_MAX;
-        let takes_nothing = matches!(route.input, crate::routes::Input::Nothing);
+        let is_open = matches!(route.work, crate::route::Work::Do(None, _));
+        let is_little = route.body_bytes_max <= crate::route::STRANGERS_BYTES_MAX;
+        let takes_nothing = matches!(route.input, crate::route::Input::Nothing);
         assert!(!is_open || is_little || takes_nothing, "{}", route.path);
     }
 }

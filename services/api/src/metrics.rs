@@ -35,17 +35,17 @@ pub(crate) async fn serve(
     Extension(link): Extension<Arc<Link>>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(response) = crate::dispatch::admit(&api, &link, &headers) {
+    if let Err(response) = crate::responses::admit(&api, &link, &headers) {
         return *response;
     }
     let is_near = link.peer.ip().to_canonical().is_loopback();
     if !is_near && caller::of(&api, &headers, &link).is_none() {
-        return crate::dispatch::log_in_first(&api);
+        return crate::responses::log_in_first(&api);
     }
     let text = tokio::task::spawn_blocking(move || text(&api)).await;
     let kind = HeaderValue::from_static(CONTENT_TYPE);
     let mut response = text.unwrap_or_default().into_response();
-    crate::dispatch::secure(response.headers_mut(), link.is_encrypted);
+    crate::responses::secure(response.headers_mut(), link.is_encrypted);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }

@@ -2,20 +2,19 @@
 //! description: the body of a path is a part of the schema of [`Request`].
 
 use control::Request;
+use control::operations::{Source, schema_of as of};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::role::Role;
+use crate::route::{Input, Route, Work};
 use crate::view::{Refusal, Streamed};
-use control::operations::schema_of as of;
-
-use crate::routes::{Input, ROUTES, Route, Source, Work};
 
 /// The path of schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
-/// The document.
-pub fn document() -> Value {
+/// The document of these routes.
+pub fn document(routes: &[Route]) -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| {
             settings.definitions_path = SCHEMAS.into();
@@ -26,7 +25,7 @@ pub fn document() -> Value {
     let refusal = of::<Refusal>(&mut generator).to_value();
     let _ = of::<Request>(&mut generator);
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES.iter() {
+    for route in routes {
         let operation = operation(route, &mut generator);
         let path = paths.entry(format!("/api/v1{}", route.path));
         let path = path.or_insert_with(|| json!({}));
@@ -233,10 +232,11 @@ fn resolved<'a>(definitions: &'a Map<String, Value>, schema: &'a Value) -> &'a V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routes::ROUTES;
 
     #[test]
     fn every_route_is_described_and_every_reference_leads_somewhere() {
-        let document = document();
+        let document = document(&ROUTES);
         for route in ROUTES.iter() {
             let path = &document["paths"][format!("/api/v1{}", route.path)];
             let operation = &path[route.method.to_ascii_lowercase()];
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_body_has_what_the_path_does_not_give() {
-        let document = document();
+        let document = document(&ROUTES);
         let operation = &document["paths"]["/api/v1/pools/{pool}/targets/{target}/map"]["post"];
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
         assert_eq!(schema["required"], json!(["volume"]));
@@ -276,7 +276,7 @@ mod tests {
     /// If two types have one name, the second gets a numeric suffix.
     #[test]
     fn no_two_schemas_have_the_same_name() {
-        let document = document();
+        let document = document(&ROUTES);
         let schemas = document["components"]["schemas"].as_object();
         let names = schemas.expect("schemas").keys();
         let numbered: Vec<_> = names

@@ -399,7 +399,7 @@ pub(crate) async fn hello(
     headers: HeaderMap,
 ) -> Response {
     let refused = || StatusCode::FORBIDDEN.into_response();
-    if let Err(response) = crate::dispatch::admit_peer(&api, &link) {
+    if let Err(response) = crate::responses::admit_peer(&api, &link) {
         return *response;
     }
     let Some(binding) = &link.binding else {
@@ -429,7 +429,7 @@ pub(crate) async fn accounts(
     match api.accounts.exported() {
         Ok(Some(book)) => axum::Json(book).into_response(),
         Ok(None) => StatusCode::NO_CONTENT.into_response(),
-        Err(failure) => crate::dispatch::failure_response(&failure, None),
+        Err(failure) => crate::responses::failure_response(&failure, None),
     }
 }
 

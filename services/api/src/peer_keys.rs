@@ -14,9 +14,9 @@ use control::Failure;
 use control::key::KeyView;
 use control::legs::LegsView;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use units::PoolName;
 
+use crate::backend::MissingKey;
 use crate::caller::{By, Caller, Link};
 use crate::peer::{Peers, unreachable};
 use crate::{Api, Role};
@@ -36,15 +36,6 @@ const TEXT_BYTES_MAX: usize = 4096;
 pub(crate) const LOOKS_MAX: usize = 2;
 /// Longest time of a query, in addition to its last key command: no client is blocked longer.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// A key that a head does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissingKey {
-    /// The dataset of the key.
-    pub dataset: String,
-    /// The result at its locations.
-    pub why: String,
-}
 
 impl Peers {
     /// The keys of a pool that `head` serves.

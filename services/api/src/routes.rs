@@ -6,218 +6,27 @@ use std::sync::LazyLock;
 use appliance::CheckReport;
 use control::answer::Done;
 use control::operations::target::Who;
-use control::operations::{Least, Method, schema_of as of};
+use control::operations::{SchemaOf, schema_of as of};
 use control::{Answer, Failure};
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-pub use control::operations::{SchemaOf, Source};
 
 use crate::Api;
 use crate::accounts::{TokenView, UserView};
 use crate::audit::Entry;
 use crate::backend::{ApplianceInput, DrillInput};
-use crate::dispatch::Call;
+use crate::call::{Call, Reply};
 use crate::handlers as h;
+use crate::openapi;
 use crate::role::Role;
+use crate::route::Input::{Nothing, Strictly, Type};
+use crate::route::{
+    APPLIANCE_BYTES_MAX, LISTS_BYTES_MAX, Route, STRANGERS_BYTES_MAX, Work, head, strictly,
+};
 use crate::view::{
     ApplianceFile, DiskView, DrillView, Operation, Overview, Planned, PoolFound, Said,
 };
-
-/// One resource with one method.
-pub struct Route {
-    /// `GET`, `POST`, `PATCH` or `DELETE`.
-    pub method: &'static str,
-    /// Below `/api/v1`.
-    pub path: &'static str,
-    /// A one-line description.
-    pub about: &'static str,
-    /// The type of the body.
-    pub input: Input,
-    /// The type of the response.
-    pub output: SchemaOf,
-    /// The status of a success.
-    pub status: u16,
-    /// The implementation.
-    pub work: Work,
-    /// Only for users in sessions: with a leaked token, no attacker may create credentials that outlive or exceed it.
-    pub wants_person: bool,
-    /// Longest body, in bytes.
-    pub body_bytes_max: usize,
-    /// An example of the body, as JSON.
-    pub example: Option<&'static str>,
-}
-
-/// The type of a request's body.
-pub enum Input {
-    /// No body.
-    Nothing,
-    /// The members of the control request that are not in the path.
-    Members,
-    /// This type.
-    Type(SchemaOf),
-    /// This type, deserialized directly from the bytes, because the sender is not identified yet.
-    Strictly(SchemaOf, Reader),
-}
-
-/// Reads a body.
-pub type Reader = fn(&[u8]) -> serde_json::Result<Value>;
-
-/// Deserializes a body strictly of this type.
-pub fn strictly<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> serde_json::Result<Value> {
-    serde_json::to_value(serde_json::from_slice::<T>(bytes)?)
-}
-
-/// Longest body from an unidentified client, in bytes.
-pub const STRANGERS_BYTES_MAX: usize = 4 << 10;
-/// Longest body of most requests, in bytes.
-const BODY_BYTES_MAX: usize = 64 << 10;
-/// Longest body with a list of snapshots or devices, in bytes.
-const LISTS_BYTES_MAX: usize = 256 << 10;
-/// Longest appliance file as JSON, in bytes.
-const APPLIANCE_BYTES_MAX: usize = 2 << 20;
-
-/// The implementation of a route.
-pub enum Work {
-    /// A control request to the pool, such as `volume.create`, with members from the path, the query and the body.
-    /// Callers with the role may send it; some arguments need a higher role.
-    Ask(Role, &'static str, &'static [(&'static str, Source)]),
-    /// A handler on this head, for callers with the role; `None` for public routes.
-    Do(Option<Role>, Handler),
-    /// The stream of changes.
-    Stream,
-}
-
-/// A handler, on a thread that may block.
-pub type Handler = fn(&Api, &Call) -> Result<Reply, Failure>;
-
-/// A success.
-#[derive(Debug, Default)]
-pub struct Reply {
-    /// The document; none for `Null`.
-    pub body: Value,
-    /// A cookie to set.
-    pub cookie: Option<String>,
-}
-
-impl Reply {
-    /// A response with `value` as its document.
-    pub fn of(value: impl serde::Serialize) -> Result<Self, Failure> {
-        Ok(Self {
-            body: serde_json::to_value(value).expect("answers are JSON"),
-            cookie: None,
-        })
-    }
-}
-
-const fn ask(
-    method: &'static str,
-    path: &'static str,
-    about: &'static str,
-    output: SchemaOf,
-    role: Role,
-    verb: &'static str,
-    members: &'static [(&'static str, Source)],
-) -> Route {
-    // A body on GET and DELETE has no meaning.
-    let input = match method.as_bytes()[0] {
-        b'P' => Input::Members,
-        _ => Input::Nothing,
-    };
-    Route {
-        method,
-        path,
-        about,
-        input,
-        output,
-        status: 200,
-        work: Work::Ask(role, verb, members),
-        wants_person: false,
-        body_bytes_max: BODY_BYTES_MAX,
-        example: None,
-    }
-}
-
-const fn head(
-    method: &'static str,
-    path: &'static str,
-    about: &'static str,
-    input: Input,
-    output: SchemaOf,
-    role: Option<Role>,
-    handler: Handler,
-) -> Route {
-    Route {
-        method,
-        path,
-        about,
-        input,
-        output,
-        status: 200,
-        work: Work::Do(role, handler),
-        wants_person: false,
-        body_bytes_max: BODY_BYTES_MAX,
-        example: None,
-    }
-}
-
-impl Route {
-    /// The resource of an operation on a pool.
-    fn of_operation(verb: &'static str, route: &control::operations::Route) -> Self {
-        let role = match route.least {
-            Least::Look => READ,
-            Least::Change => DAILY,
-            Least::Govern => ADMIN,
-        };
-        let method = match route.method {
-            Method::Get => "GET",
-            Method::Post => "POST",
-            Method::Delete => "DELETE",
-        };
-        let mut own = ask(
-            method,
-            route.path,
-            route.about,
-            route.answer,
-            role,
-            verb,
-            route.members,
-        );
-        own.example = route.body;
-        match route.has_lists {
-            true => own.taking(LISTS_BYTES_MAX),
-            false => own,
-        }
-    }
-
-    /// Whether it is a login or logout.
-    pub fn is_access(&self) -> bool {
-        matches!(self.path, "/login" | "/logout")
-    }
-
-    /// Whether the body contains the control request.
-    pub fn asks_anything(&self) -> bool {
-        self.path.ends_with("/requests")
-    }
-
-    const fn answering(mut self, status: u16) -> Self {
-        self.status = status;
-        self
-    }
-
-    const fn taking(mut self, bytes_max: usize) -> Self {
-        self.body_bytes_max = bytes_max;
-        self
-    }
-
-    const fn by_a_person(mut self) -> Self {
-        self.wants_person = true;
-        self
-    }
-}
 
 /// A response: the result, or the operation that performs the request.
 fn answer_or_operation(generator: &mut SchemaGenerator) -> Schema {
@@ -232,14 +41,9 @@ pub fn nothing(_: &mut SchemaGenerator) -> Schema {
 }
 
 const DONE: SchemaOf = of::<Done>;
-const READ: Role = Role::ReadOnly;
-const DAILY: Role = Role::Operator;
-const ADMIN: Role = Role::Admin;
-const LOOK: Option<Role> = Some(READ);
-const WORK: Option<Role> = Some(DAILY);
-const ALL: Option<Role> = Some(ADMIN);
-
-use Input::{Nothing, Strictly, Type};
+const LOOK: Option<Role> = Some(Role::ReadOnly);
+const WORK: Option<Role> = Some(Role::Operator);
+const ALL: Option<Role> = Some(Role::Admin);
 
 /// All routes.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
@@ -249,6 +53,15 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     routes
 });
 
+/// The OpenAPI document of all routes.
+pub fn openapi_document() -> Value {
+    openapi::document(&ROUTES)
+}
+
+fn document(_: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(openapi_document())
+}
+
 /// The routes that are not the definition of an operation.
 #[rustfmt::skip]
 fn others() -> Vec<Route> {
@@ -257,7 +70,7 @@ fn others() -> Vec<Route> {
     head("POST", "/login", "Begin a session", Strictly(of::<h::Login>, strictly::<h::Login>), of::<h::SessionView>, None, h::log_in).taking(STRANGERS_BYTES_MAX),
     head("GET", "/session", "The session of the cookie", Nothing, of::<h::SessionView>, None, h::session),
     head("POST", "/logout", "End the session", Nothing, nothing, LOOK, h::log_out).answering(204),
-    head("GET", "/openapi.json", "This document", Nothing, of::<Value>, None, h::openapi),
+    head("GET", "/openapi.json", "This document", Nothing, of::<Value>, None, document),
     head("GET", "/users", "All users", Nothing, of::<Vec<UserView>>, ALL, h::users),
     head("POST", "/users", "Add a user", Type(of::<h::NewUser>), of::<UserView>, ALL, h::add_user).answering(201).by_a_person(),
     head("PATCH", "/users/{user}", "Change a user's role or password", Type(of::<h::UserChange>), of::<UserView>, LOOK, h::change_user).by_a_person(),
@@ -289,7 +102,6 @@ fn others() -> Vec<Route> {
     head("POST", "/pools/{pool}/requests", "Send any control request to the pool; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
     head("PATCH", "/pools/{pool}/filesystems/{filesystem}", "Rename, or set properties; `sharenfs` needs an administrator", Type(of::<h::FilesystemChange>), DONE, WORK, h::change_filesystem),
-    // To another appliance.
     // iSCSI.
     head("POST", "/pools/{pool}/targets/{target}/allow", "Allow initiators", Type(of::<Who>), DONE, WORK, h::allow),
     head("POST", "/pools/{pool}/targets/{target}/deny", "Deny initiators", Type(of::<Who>), DONE, WORK, h::deny),

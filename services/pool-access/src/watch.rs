@@ -10,8 +10,8 @@ use crate::sockets;
 use control::operations::Again;
 use control::operations::PoolSelector;
 use control::{Answer, Failure, FailureKind, Request};
-use rendering::Printer;
 use output::signals;
+use rendering::Printer;
 use units::PoolName;
 
 use crate::apart::{LOOK_WAIT, Look};

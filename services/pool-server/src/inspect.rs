@@ -13,13 +13,13 @@ use engine::volume::OpenOptions;
 use engine::{Pool, Volume};
 use nbd::{Access, DesiredExport, NbdServer, ServerLimits};
 use operations::dataset_failure;
+use output::signals;
 use pool_access::common::Common;
 use pool_access::inspect::{self, Inspected};
 use pool_access::open::export;
 use rendering::Printer;
 use serde_json::json;
 use serving::ListenAddress;
-use output::signals;
 use units::{PoolName, VolumeName};
 
 use super::lazy::LOGICAL_BLOCK;

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use control::descriptor::{Receiving, Sending};
 use control::{Failure, FailureKind};
 use operations::seals::{Keeper, KeyFiles, PoolKeys, Stamp};
+use output::signals;
 use pool_access::common::Common;
 use pool_access::confine;
 use serde::{Deserialize, Serialize};
-use output::signals;
 
 /// The subcommand that starts it.
 pub const COMMAND: &str = "pool-keys";

@@ -22,8 +22,8 @@ use units::{PoolName, VolumeName};
 use super::connections;
 use super::listen::{Keytabs, Tls};
 use super::portals::{self, Addresses};
-use super::servers::{self, Client, ContentsTold, Export, FileProtocol, Protocol, Wanted};
 use super::rescue::Rescues;
+use super::servers::{self, Client, ContentsTold, Export, FileProtocol, Protocol, Wanted};
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
 

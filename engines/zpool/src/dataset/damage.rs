@@ -6,8 +6,8 @@ use engine::dataset::Damage;
 use units::ByteCount;
 use zpool_sys as sys;
 
-use super::text;
 use crate::error::{PoolError, SystemError};
+use crate::nvlist::text;
 use crate::pool::Pool;
 
 /// Maximum number of damaged ranges that are reported.

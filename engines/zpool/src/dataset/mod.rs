@@ -7,7 +7,7 @@ mod file_system;
 pub(crate) mod property;
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 
 use engine::Volume as _;
@@ -20,9 +20,9 @@ use engine::volume::OpenOptions;
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool_sys as sys;
 
-use crate::error::SystemError;
+use crate::error::{SystemError, rollback_error};
 use crate::keys::RawKey;
-use crate::nvlist::NvList;
+use crate::nvlist::{NvList, text};
 use crate::pool::{Pool, c_text};
 use crate::volume::Volume;
 
@@ -77,15 +77,6 @@ unsafe extern "C" fn collect_dataset(arg: *mut c_void, dataset: *const sys::bh_d
             block_size: ByteCount(raw.bd_volume_block_size),
         }),
     });
-}
-
-/// # Safety
-/// `raw` is NUL-terminated.
-pub(crate) unsafe fn text(raw: *const c_char) -> String {
-    // SAFETY: promised by the caller.
-    unsafe { CStr::from_ptr(raw) }
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// The set of names that the snapshot functions take.
@@ -660,24 +651,6 @@ impl Snapshotting for Pool {
         let code = unsafe { sys::bh_dataset_rollback(volume.as_ptr(), name.as_ptr()) };
         SystemError::check(code).map_err(|cause| rollback_error(DOING, snapshot, cause))
     }
-}
-
-/// Translates the library's errors for a failed rollback.
-pub(crate) fn rollback_error(
-    doing: &'static str,
-    snapshot: &SnapshotName,
-    cause: SystemError,
-) -> DatasetError {
-    if cause.is(rustix::io::Errno::EXIST) {
-        let kind = DatasetErrorKind::NotNewest;
-        return DatasetError::because(doing, snapshot.as_str(), kind, cause);
-    }
-    // The library's errno for a missing snapshot.
-    if cause.is(rustix::io::Errno::SRCH) {
-        let kind = DatasetErrorKind::NotFound;
-        return DatasetError::because(doing, snapshot.as_str(), kind, cause);
-    }
-    DatasetError::common(doing, snapshot.as_str(), cause)
 }
 
 /// Like [`c_text`], for user text, which may contain a NUL.

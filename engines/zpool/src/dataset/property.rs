@@ -12,8 +12,9 @@ use engine::dataset::{
 use rustix::io::Errno;
 use zpool_sys as sys;
 
-use super::{NAME_BYTES, c_user_text, text};
+use super::{NAME_BYTES, c_user_text};
 use crate::error::{SystemError, static_text};
+use crate::nvlist::text;
 use crate::nvlist::{NvList, NvValue};
 use crate::pool::{Pool, c_text};
 

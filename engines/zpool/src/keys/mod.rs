@@ -15,8 +15,8 @@ use engine::keys::{
 use units::VolumeName;
 use zpool_sys as sys;
 
-use crate::dataset::text;
 use crate::error::SystemError;
+use crate::nvlist::text;
 use crate::pool::{Pool, c_text};
 
 /// The wrapping key that `material` encodes or derives.

@@ -8,8 +8,8 @@ use units::SnapshotName;
 use zpool_sys as sys;
 
 use super::{Shared, Volume};
-use crate::dataset::rollback_error;
 use crate::error::SystemError;
+use crate::error::rollback_error;
 use crate::pool::c_text;
 use engine::gate::NoPause;
 

@@ -17,9 +17,9 @@ use engine::keys::KeyMaterial;
 use engine::pool::CandidateState;
 use fuse::{Mount, MountError, MountErrorKind};
 use operations::{Context, DocumentCache, NoServer, dataset_failure};
+use output::signals::{self, Told};
 use rendering::Printer;
 use serde_json::json;
-use output::signals::{self, Told};
 use units::PoolName;
 
 use crate::access::{Hold, hold};

@@ -15,8 +15,8 @@ use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
 use control::request::{Request, RescueRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind, PoolLock};
-use rendering::Printer;
 use output::signals::{self, Told};
+use rendering::Printer;
 use units::{PoolName, VolumeName};
 
 pub use self::arguments::{EXAMPLES, RescueArgs};
